@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::record::{ActivityRecord, BATCH_LATENCY, Basis, Distribution, Evidence, Promised};
-use surety_model::workload::{ActivityKind, Disk, Stream, Workload};
+use surety_model::workload::{ActivityKind, BatchMode, Disk, Stream, Workload};
 use surety_units::{Bytes, Nanos};
 
 use crate::edf::ReservedThread;
@@ -78,6 +78,12 @@ fn bound(
 ) -> Result<Nanos, String> {
     let here: Vec<&Stream> =
         workload.streams.iter().filter(|other| other.batch.is_some() && other.disk == stream.disk).collect();
+    if let Some(other) = here.iter().find(|other| other.mode == BatchMode::Longest) {
+        return Err(format!(
+            "stream {} has `mode = \"longest\"` and does not ask as soon as it may",
+            other.name
+        ));
+    }
     let found = terms(workload, disk, platform, |other| other.batch.is_some())?;
     let demands: Vec<_> = here.iter().map(|other| demand(other)).collect();
     let admission = admit(&demands, &DiskTerms { cpu, ..found }, &Floors::default()).map_err(|refused| {

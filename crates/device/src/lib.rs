@@ -32,6 +32,7 @@ pub mod fixed;
 pub mod flash;
 pub mod hdd;
 pub mod model;
+pub mod power;
 pub mod profile;
 pub mod virtio;
 pub mod worst;

@@ -62,6 +62,8 @@ pub struct RunDisk<'a> {
     mount: Option<DetachedMount>,
     settings: Vec<Journalled<'a>>,
     tunables: BTreeMap<String, u64>,
+    /// Writes of the page cache are throttled, as asked for.
+    throttles: bool,
     _scheduler: Option<Journalled<'a>>,
     _limits: Limits<'a>,
     device: BlockDevice,
@@ -185,7 +187,7 @@ impl<'a> RunDisk<'a> {
             None => None,
         };
         let mut settings = match &backing {
-            Some(Backing::Model(made)) => set_queue(name, &**made, workshop)?,
+            Some(Backing::Model(made)) => set_queue((name, disk.wbt.is_some()), &**made, workshop)?,
             _ => Vec::new(),
         };
         settings.extend(tune(name, &disk.tunables, &device, workshop)?);
@@ -209,6 +211,7 @@ impl<'a> RunDisk<'a> {
             mount: None,
             settings,
             tunables: disk.tunables.clone(),
+            throttles: disk.wbt.is_some(),
             _scheduler: scheduler,
             _limits: limits,
             device,
@@ -264,7 +267,7 @@ impl<'a> RunDisk<'a> {
             // Another for a moment, which is taken back.
             drop(set_scheduler(&self.name, &self.device, NO_SCHEDULER, workshop)?);
             if let Some(Backing::Model(made)) = &self.backing {
-                self.settings = set_queue(&self.name, &**made, workshop)?;
+                self.settings = set_queue((&self.name, self.throttles), &**made, workshop)?;
             }
             self.settings.extend(tune(&self.name, &self.tunables, &self.device, workshop)?);
         }
@@ -531,6 +534,7 @@ mod tests {
             io_priority: None,
             depth: None,
             request: None,
+            wbt: None,
             read_ahead: None,
             group: None,
             tunables: Default::default(),
@@ -616,7 +620,8 @@ mod tests {
         };
         let state = || {
             let scheduler = kernel.read_text(&device.scheduler_file()).unwrap();
-            let rest = ["nr_requests", "max_sectors_kb", "read_ahead_kb"].map(|name| device.queue(name));
+            let rest = ["nr_requests", "max_sectors_kb", "read_ahead_kb", THROTTLING];
+            let rest = rest.map(|name| device.queue(name));
             (in_force(&scheduler), rest)
         };
         let before = state();
@@ -624,6 +629,8 @@ mod tests {
         let wanted = &mut limited.disks[0];
         (wanted.make, wanted.depth, wanted.request) = (None, Some(4), Some(Bytes(128 << 10)));
         wanted.tunables = BTreeMap::from([("async_depth".to_owned(), 16)]);
+        let throttles = device.queue(THROTTLING).is_some();
+        wanted.wbt = throttles.then_some(Nanos::from_secs(10));
         let bindings = Bindings::from([("d".to_owned(), device.path().to_owned())]);
         let mut made = match Disks::prepare(&limited, &bindings, &workshop) {
             Ok(made) => made,
@@ -633,6 +640,7 @@ mod tests {
             assert_eq!(in_force(&kernel.read_text(&device.scheduler_file()).unwrap()), "mq-deadline");
             assert_eq!(device.queue("max_sectors_kb").as_deref(), Some("128"));
             assert_eq!(device.queue("iosched/async_depth").as_deref(), Some("16"));
+            assert!(!throttles || device.queue(THROTTLING).as_deref() == Some("10000000"));
             made.begin(&workshop).unwrap();
         }
         drop(made);

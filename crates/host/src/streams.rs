@@ -16,7 +16,7 @@ use surety_kernel::clock;
 use surety_kernel::files::{evict, reopen_direct};
 use surety_model::event::{Span, SpanFate, SpanMarker};
 use surety_model::record::{ActivityRecord, Caveat, StreamAccess, StreamThread, level_of, stream_record};
-use surety_model::workload::{Direction, Stream, StreamFile, Workload, release_of};
+use surety_model::workload::{BatchMode, Direction, Stream, StreamFile, Workload, release_of};
 use surety_model::world::WorldError;
 use surety_units::{Nanos, Rate, Tid};
 
@@ -137,6 +137,9 @@ fn refused_at(object: String, why: impl Into<String>) -> WorldError {
 /// What this world cannot do of a stream.
 fn check(stream: &Stream) -> Result<(), WorldError> {
     stream.check_sizes().map_err(|(key, why)| refused_at(format!("stream.{}.{key}", stream.name), why))?;
+    if stream.mode == BatchMode::Longest && stream.batch.is_none() {
+        return Err(refused(stream, "what is moved one access at a time has no `mode`; give it a `batch`"));
+    }
     if stream.jitter.is_some() && stream.batch.is_none() {
         let why = "what is fetched one access at a time has no `jitter` to save; give it a `batch`";
         return Err(refused(stream, why));

@@ -231,6 +231,8 @@ pub struct Disk {
     pub depth: Option<u32>,
     /// The largest request that is made of it; `None`: as it is.
     pub request: Option<Bytes>,
+    /// Writes of the page cache that its queue has at a time follow latencies of reads against this target (`blk-wbt`); 0: no such limit; `None`: as it is.
+    pub wbt: Option<Nanos>,
     /// The disk of the host on which it is a virtual machine's, with the size of `make`.
     pub on: Option<String>,
     /// There: I/O priority of the process of the host that makes its requests.
@@ -250,6 +252,27 @@ pub enum StreamFile {
     Make(Bytes),
     /// There already.
     Path(String),
+}
+
+/// When the batches of a disk's streams are moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BatchMode {
+    /// Each as soon as there is room and credit for it.
+    #[default]
+    Steady,
+    /// All buffers at once, and then nothing for as long as they last, so that the disk can sleep.
+    Longest,
+}
+
+impl BatchMode {
+    /// All, with their words.
+    pub const ALL: [(BatchMode, &'static str); 2] =
+        [(BatchMode::Steady, "steady"), (BatchMode::Longest, "longest")];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        BatchMode::ALL[self as usize].1
+    }
 }
 
 /// Which way a stream's bytes go.
@@ -289,6 +312,8 @@ pub struct Stream {
     pub batch: Option<Bytes>,
     /// The longest that a batch takes, as admission found: the stream is guaranteed with it.
     pub bound: Option<Nanos>,
+    /// When batches are moved.
+    pub mode: BatchMode,
     /// What was promised about it.
     pub promises: Vec<Promise>,
 }

@@ -18,7 +18,7 @@ use surety_model::platform::Platform;
 use surety_model::playout::AHEAD;
 use surety_model::promise::{Comparison, Metric, Promise};
 use surety_model::reservation::DiskReservation;
-use surety_model::workload::{Disk, PolicySpec, Stream, Workload};
+use surety_model::workload::{BatchMode, Disk, PolicySpec, Stream, Workload};
 use surety_units::{Bytes, Nanos, Rate};
 
 use crate::refusal::Refused;
@@ -72,8 +72,12 @@ pub(crate) fn assumed_batch(stream: &Stream) -> u64 {
     stream.batch.map_or_else(|| stream.access_bytes(), |bytes| bytes.0)
 }
 
+fn is_longest(stream: &Stream) -> bool {
+    stream.mode == BatchMode::Longest
+}
+
 fn is_asked(stream: &Stream) -> bool {
-    !stream.promises.is_empty() && stream.promises.iter().all(is_kept_by_admission)
+    !is_longest(stream) && !stream.promises.is_empty() && stream.promises.iter().all(is_kept_by_admission)
 }
 
 /// Promises that follow when nothing is late.
@@ -97,6 +101,9 @@ pub(crate) fn plan_streams(
             unasked.refuse(stream, &Refused::plainly(because));
         } else if let Some(other) = stream.promises.iter().find(|promise| !is_kept_by_admission(promise)) {
             let because = format!("an admission keeps `late == 0` and responses, not `{other}`");
+            unasked.refuse(stream, &Refused::plainly(because));
+        } else if is_longest(stream) {
+            let because = "with `mode = \"longest\"` a batch is not asked for as soon as there is room for it: leave `mode` out";
             unasked.refuse(stream, &Refused::plainly(because));
         }
     }

@@ -152,8 +152,8 @@ impl Desk {
     }
 
     /// What the disk had for itself.
-    pub(crate) fn rest(&self) -> Rest {
-        self.pace.rest()
+    pub(crate) fn rest(&self, now: Nanos) -> Rest {
+        self.pace.rest(now)
     }
 
     /// A transfer to ask for now, or how long to wait at most before there may be one (`None`: until something happens).

@@ -2,16 +2,9 @@
 
 use surety_units::Nanos;
 
-/// When a station serves its streams. It can be changed while they run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Each batch as soon as there is room and credit for it: bounded, and best effort waits for one batch at a time.
-    #[default]
-    Steady,
-    /// All at once and then nothing, so that the disk has time to sleep: when a stream has no more ahead than its jitter lasts, the buffers of all
-    /// are filled, or emptied. How long nothing is asked for is what the buffers hold.
-    Longest,
-}
+/// When a station serves its streams. It can be changed while they run: steady, a batch as soon as there is room and credit for it, is what admission bounds; with the
+/// longest batches the buffers of all streams are filled, or emptied, when one has no more ahead than its jitter lasts, and nothing is asked for in between.
+pub use surety_model::workload::BatchMode as Mode;
 
 /// Times in which nothing of a station was at its disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +17,8 @@ pub struct Rest {
     pub longest: Nanos,
     /// How long each was, the first ones.
     pub each: Vec<Nanos>,
+    /// From the first transfer until now, or until it began to rest.
+    pub span: Nanos,
 }
 
 /// Times that are kept one by one.
@@ -37,6 +32,8 @@ pub(crate) struct Pace {
     is_filling: bool,
     /// Since when nothing was at the disk.
     since: Option<Nanos>,
+    /// When the first transfer went to the disk.
+    first: Option<Nanos>,
     rest: Rest,
 }
 
@@ -62,7 +59,11 @@ impl Pace {
 
     /// A transfer goes to the disk.
     pub(crate) fn works(&mut self, now: Nanos) {
-        let Some(since) = self.since.take() else { return };
+        let since = self.since.take();
+        let (Some(_), Some(since)) = (self.first, since) else {
+            self.first = self.first.or(Some(now));
+            return;
+        };
         let rested = (now - since).max(Nanos::ZERO);
         let rest = &mut self.rest;
         (rest.count, rest.total) = (rest.count + 1, rest.total + rested);
@@ -77,8 +78,9 @@ impl Pace {
         self.since.get_or_insert(now);
     }
 
-    pub(crate) fn rest(&self) -> Rest {
-        self.rest.clone()
+    pub(crate) fn rest(&self, now: Nanos) -> Rest {
+        let span = self.first.map_or(Nanos::ZERO, |first| self.since.unwrap_or(now) - first);
+        Rest { span, ..self.rest.clone() }
     }
 }
 
@@ -102,6 +104,9 @@ mod tests {
         pace.rests(at(50));
         pace.works(at(55));
         let each = vec![at(30), at(5)];
-        assert_eq!(pace.rest(), Rest { count: 2, total: at(35), longest: at(30), each });
+        let span = at(55);
+        assert_eq!(pace.rest(at(60)), Rest { count: 2, total: at(35), longest: at(30), each, span });
+        pace.rests(at(70));
+        assert_eq!(pace.rest(at(90)).span, at(65));
     }
 }

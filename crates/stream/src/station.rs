@@ -106,7 +106,7 @@ impl Station {
 
     /// The times so far in which nothing of it was at the disk.
     pub fn rest(&self) -> Rest {
-        self.0.shared.desk().rest()
+        self.0.shared.desk().rest(clock::monotonic())
     }
 
     /// Opens a file as a stream from its beginning; fetching begins at once.

@@ -1,4 +1,4 @@
-//! What of best effort can be in a disk at a time: `depth` requests, none larger than `request`; and the tunables of its I/O scheduler.
+//! What of best effort can be in a disk at a time: `depth` requests, none larger than `request`; what the page cache writes at a time; and the tunables of its I/O scheduler.
 //!
 //! An I/O scheduler decides about what waits in front of the driver; what the driver has taken is the device's, and no priority counts there.
 //! Without an I/O scheduler `nr_requests` is the number of the driver's tags (`blk_mq_update_nr_requests`), and it stays that when one
@@ -10,7 +10,9 @@ use surety_kernel::block::BlockDevice;
 use surety_kernel::journal::Journalled;
 use surety_model::workload::Disk;
 use surety_model::world::WorldError;
+use surety_units::Nanos;
 
+use super::modelled::THROTTLING;
 use super::{NO_SCHEDULER, Workshop, failed, in_force, set_scheduler, unsupported};
 
 /// `BLKDEV_MIN_RQ`: no queue has fewer requests.
@@ -23,6 +25,7 @@ pub(super) struct Limits<'a> {
     _again: Option<Journalled<'a>>,
     _requests: Option<Journalled<'a>>,
     _without: Option<Journalled<'a>>,
+    _writeback: Option<Journalled<'a>>,
     _largest: Option<Journalled<'a>>,
 }
 
@@ -40,7 +43,10 @@ pub(super) fn limit<'a>(
         let kib = (largest.0 / 1024).to_string();
         limits._largest = Some(write(&disk.name, device, "max_sectors_kb", &kib, workshop)?);
     }
-    let Some(depth) = disk.depth else { return Ok(limits) };
+    let Some(depth) = disk.depth else {
+        limits._writeback = throttle(disk, device, workshop)?;
+        return Ok(limits);
+    };
     if depth < DEPTH_MIN {
         return Err(unsupported(
             &disk.name,
@@ -48,6 +54,7 @@ pub(super) fn limit<'a>(
         ));
     }
     if device.tags().is_some_and(|tags| tags <= depth) {
+        limits._writeback = throttle(disk, device, workshop)?;
         return Ok(limits);
     }
     let before = workshop.kernel.read_text(&device.scheduler_file());
@@ -56,10 +63,23 @@ pub(super) fn limit<'a>(
     );
     limits._without = Some(set_scheduler(&disk.name, device, NO_SCHEDULER, workshop)?);
     limits._requests = Some(write(&disk.name, device, "nr_requests", &depth.to_string(), workshop)?);
+    limits._writeback = throttle(disk, device, workshop)?;
     if disk.scheduler.is_none() {
         limits._again = Some(set_scheduler(&disk.name, device, &before, workshop)?);
     }
     Ok(limits)
+}
+
+/// Limits what the page cache writes at a time. The kernel takes the requests of the queue for the depth of the device when this begins (`wbt_init`), and never lets
+/// more of such writes by than that: so it is begun while there is no I/O scheduler, when these are as many as `depth`.
+fn throttle<'a>(
+    disk: &Disk,
+    device: &BlockDevice,
+    workshop: &Workshop<'a>,
+) -> Result<Option<Journalled<'a>>, WorldError> {
+    let Some(target) = disk.wbt else { return Ok(None) };
+    let micros = target.max(Nanos::ZERO).get() / 1_000;
+    write(&disk.name, device, THROTTLING, &micros.to_string(), workshop).map(Some)
 }
 
 /// Gives the I/O scheduler in force its tunables.

@@ -88,13 +88,14 @@ pub(super) fn emulate<'a>(
     emulator.make(&wanted, workshop.kernel, workshop.journal)
 }
 
-/// Gives the queue of a modelled disk what the driver of such a disk would have given it.
+/// Gives the queue of a modelled disk what the driver of such a disk would have given it; writes of the page cache are throttled only where that was asked for.
 pub(super) fn set_queue<'a>(
-    name: &str,
+    (name, throttles): (&str, bool),
     made: &dyn Emulated,
     workshop: &Workshop<'a>,
 ) -> Result<Vec<Journalled<'a>>, WorldError> {
-    let set = [throttle_no_writes(name, made, workshop)?, give_requests(name, made, workshop)?];
+    let unthrottled = if throttles { None } else { throttle_no_writes(name, made, workshop)? };
+    let set = [unthrottled, give_requests(name, made, workshop)?];
     Ok(set.into_iter().flatten().collect())
 }
 

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
+use surety_device::power::ULTRASTAR_36Z15;
 use surety_model::playout::{buffer_of, jitter_of};
-use surety_model::workload::Stream;
+use surety_model::workload::{BatchMode, Stream};
 use surety_model::world::WorldError;
-use surety_stream::{Batch, Cause, Contract, Level, Reader, Station, StationSettings, Stats, StreamError};
+use surety_stream::{
+    Batch, Cause, Contract, Level, Reader, Rest, Station, StationSettings, Stats, StreamError,
+};
 use surety_units::{Bytes, Nanos};
 
 use crate::threads::given_of;
@@ -20,6 +23,7 @@ pub(crate) struct Stations(BTreeMap<(Option<String>, String), Station>);
 /// A stream's play-out buffer with who fills it.
 #[derive(Debug)]
 pub(super) struct Ahead {
+    station: Station,
     reader: Reader,
     block: Vec<u8>,
     jitter: Nanos,
@@ -34,10 +38,16 @@ impl Stations {
             None => {
                 let default = StationSettings::default();
                 let io_priority = stream.io_priority.map(given_of).or(default.io_priority);
-                Station::start(StationSettings { io_priority, ..default })?
+                let station = Station::start(StationSettings { io_priority, ..default })?;
+                station.set_mode(stream.mode);
+                station
             }
         };
-        Ok(self.0.entry(key).or_insert(station))
+        let station = self.0.entry(key).or_insert(station);
+        match station.mode() == stream.mode {
+            true => Ok(station),
+            false => Err(StreamError::Contract { key: "mode", why: "is the same for all streams of a disk" }),
+        }
     }
 
     /// A stream of an open file, which fetches nothing before it is to go.
@@ -48,10 +58,11 @@ impl Stations {
         path: &Path,
     ) -> Result<Ahead, WorldError> {
         let contract = Contract { is_paused: true, ..contract_of(stream, batch) };
-        let opened = self.of(stream).and_then(|station| station.open_file(file, path, &contract));
-        let reader = opened.map_err(|error| refused(stream, "fetched ahead", &error))?;
+        let in_words = |error| refused(stream, "fetched ahead", &error);
+        let station = self.of(stream).map_err(in_words)?.clone();
+        let reader = station.open_file(file, path, &contract).map_err(in_words)?;
         let block = vec![0; usize::try_from(stream.access_bytes()).unwrap_or(usize::MAX)];
-        Ok(Ahead { reader, block, jitter: contract.jitter })
+        Ok(Ahead { station, reader, block, jitter: contract.jitter })
     }
 }
 
@@ -88,6 +99,7 @@ pub(crate) struct Fetched {
     /// In the order in which they were there.
     batches: Vec<Batch>,
     writes: bool,
+    rest: Option<Rest>,
 }
 
 /// What a stream says of itself when it is over.
@@ -97,6 +109,12 @@ pub(super) struct Said {
     pub(super) buffer: u64,
     pub(super) stats: Stats,
     pub(super) batches: Vec<Batch>,
+    pub(super) rest: Option<Rest>,
+}
+
+/// How a station's disk rested, where its mode is to have it do so.
+pub(super) fn rest_of(station: &Station) -> Option<Rest> {
+    (station.mode() == BatchMode::Longest).then(|| station.rest())
 }
 
 impl Fetched {
@@ -106,8 +124,8 @@ impl Fetched {
     }
 
     pub(super) fn of(said: Said, jitter: Nanos, writes: bool) -> Fetched {
-        let Said { level, caveats, buffer, stats, batches } = said;
-        Fetched { level, caveats, buffer, jitter, stats, batches, writes }
+        let Said { level, caveats, buffer, stats, batches, rest } = said;
+        Fetched { level, caveats, buffer, jitter, stats, batches, writes, rest }
     }
 
     /// When each batch was asked for and when it was there, since the beginning of the run.
@@ -144,7 +162,8 @@ impl Ahead {
     pub(super) fn fetched(&mut self) -> Fetched {
         let reader = &mut self.reader;
         let (batches, stats, buffer) = (reader.take_batches(), reader.stats(), reader.buffer());
-        let said = Said { level: reader.level(), caveats: reader.caveats(), buffer, stats, batches };
+        let (level, caveats, rest) = (reader.level(), reader.caveats(), rest_of(&self.station));
+        let said = Said { level, caveats, buffer, stats, batches, rest };
         Fetched::of(said, self.jitter, false)
     }
 }
@@ -170,6 +189,7 @@ pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<S
         let what = if first.writes { "least room" } else { "least ahead" };
         text += &format!("; {what} {}", Bytes(least));
     }
+    text += &first.rest.as_ref().map(rested).unwrap_or_default();
     let under_runs: u64 = fetched.iter().map(|each| each.stats.under_runs).sum();
     if under_runs > 0 {
         let causes = Cause::ALL.map(|cause| {
@@ -179,4 +199,23 @@ pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<S
         text += &format!("; {under_runs} under-runs, at most {}", causes.join(", "));
     }
     Some(text)
+}
+
+/// How the disk rested, and what that is worth: of a disk whose figures are known.
+fn rested(rest: &Rest) -> String {
+    let disk = ULTRASTAR_36Z15;
+    let energy = disk.energy(rest.span, &rest.each);
+    let power = |millijoules: u64| millijoules as f64 / 1e3 / rest.span.as_secs_f64().max(1e-9);
+    format!(
+        "; left its disk alone {} times, for {} of {}, at most {}; that would take an {} {:.1} W, and {:.1} W if it slept through the {} rests of {} and more",
+        rest.count,
+        rest.total,
+        rest.span,
+        rest.longest,
+        disk.name,
+        power(energy.awake),
+        power(energy.with_sleep),
+        energy.sleeps,
+        disk.break_even(),
+    )
 }

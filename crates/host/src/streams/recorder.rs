@@ -1,4 +1,4 @@
-//! [`Recorder`]: a stream with a `batch` that writes gives its blocks to a buffer, from which one [`Station`](surety_stream::Station) for each disk writes them.
+//! [`Recorder`]: a stream with a `batch` that writes gives its blocks to a buffer, from which one [`Station`] for each disk writes them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,15 +7,16 @@ use std::path::Path;
 use surety_model::record::{StreamAccess, over_with_batches};
 use surety_model::workload::Stream;
 use surety_model::world::WorldError;
-use surety_stream::Writer;
+use surety_stream::{Station, Writer};
 use surety_units::{Bytes, Nanos};
 
-use super::ahead::{Fetched, Said, Stations, contract_of, refused};
+use super::ahead::{Fetched, Said, Stations, contract_of, refused, rest_of};
 use crate::window::Window;
 
 /// A stream's buffer with who empties it.
 #[derive(Debug)]
 pub(super) struct Recorder {
+    station: Station,
     writer: Writer,
     block: Vec<u8>,
     jitter: Nanos,
@@ -30,10 +31,11 @@ impl Recorder {
         path: &Path,
     ) -> Result<Recorder, WorldError> {
         let contract = contract_of(stream, batch);
-        let opened = stations.of(stream).and_then(|station| station.write_over(file, path, &contract));
-        let writer = opened.map_err(|error| refused(stream, "written from a buffer", &error))?;
+        let in_words = |error| refused(stream, "written from a buffer", &error);
+        let station = stations.of(stream).map_err(in_words)?.clone();
+        let writer = station.write_over(file, path, &contract).map_err(in_words)?;
         let block = vec![0xa5; usize::try_from(stream.access_bytes()).unwrap_or(usize::MAX)];
-        Ok(Recorder { writer, block, jitter: contract.jitter })
+        Ok(Recorder { station, writer, block, jitter: contract.jitter })
     }
 
     /// One block is given to the buffer.
@@ -45,7 +47,8 @@ impl Recorder {
     pub(super) fn fetched(&mut self) -> Fetched {
         let writer = &mut self.writer;
         let (batches, stats, buffer) = (writer.take_batches(), writer.stats(), writer.buffer());
-        let said = Said { level: writer.level(), caveats: writer.caveats(), buffer, stats, batches };
+        let (level, caveats, rest) = (writer.level(), writer.caveats(), rest_of(&self.station));
+        let said = Said { level, caveats, buffer, stats, batches, rest };
         Fetched::of(said, self.jitter, true)
     }
 }

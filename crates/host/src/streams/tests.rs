@@ -25,6 +25,7 @@ fn stream() -> Stream {
         buffer: None,
         batch: None,
         bound: None,
+        mode: BatchMode::default(),
         promises: ["late == 0", "dropped == 0", "rate >= 9kB/s", "lost == 0"]
             .map(|text| Promise::parse(text).unwrap())
             .to_vec(),
@@ -97,7 +98,7 @@ fn what_cannot_be_done_is_refused_in_words() {
         (Stream { rate: Rate(0), ..stream() }, "`rate`"),
         (Stream { buffer: Some(Bytes(999)), ..stream() }, "`buffer`"),
         (Stream { jitter: Some(MS(1)), ..stream() }, "`jitter`"),
-        (Stream { batch: Some(Bytes(1)), direction: Direction::Write, ..stream() }, "`batch`"),
+        (Stream { mode: BatchMode::Longest, ..stream() }, "`mode`"),
         (Stream { count: COUNT_MAX + 1, ..stream() }, "at most"),
         (
             Stream { file: StreamFile::Path("f".to_owned()), direction: Direction::Write, ..stream() },

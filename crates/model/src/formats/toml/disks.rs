@@ -19,6 +19,7 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         scheduler: table.text(reading, "scheduler"),
         depth: table.integer(reading, "depth", DEPTH).and_then(|depth| u32::try_from(depth).ok()),
         request: request(reading, &table),
+        wbt: table.quantity(reading, "wbt", "10s"),
         on: table.text(reading, "on"),
         io_priority: io_priority(reading, &table),
         read_ahead: table.text(reading, "read-ahead"),
@@ -97,12 +98,27 @@ pub(super) fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> 
         buffer: table.quantity(reading, "buffer", "256KiB"),
         batch: table.quantity(reading, "batch", "160KiB"),
         bound: table.quantity(reading, "bound", "120ms"),
+        mode: batch_mode(reading, table),
         promises: promises(reading, table),
         name,
         file: file.and_then(|f| stream_file(reading, &f))?,
         rate: rate.and_then(|f| f.quantity(reading, "1MB/s"))?,
     };
     Some(stream)
+}
+
+fn batch_mode(reading: &mut Reading, table: &Table<'_>) -> BatchMode {
+    let Some(field) = table.field(reading, "mode") else { return BatchMode::default() };
+    let Some(text) = field.text(reading, "\"longest\"") else { return BatchMode::default() };
+    let known = BatchMode::ALL.iter().find(|(_, word)| *word == text);
+    known.map_or_else(
+        || {
+            let help = "\"steady\" or \"longest\"".to_owned();
+            reading.wrong(field.span.clone(), format!("`{text}` is no mode"), "here", Some(help));
+            BatchMode::default()
+        },
+        |(mode, _)| *mode,
+    )
 }
 
 fn stream_file(reading: &mut Reading, field: &Field<'_>) -> Option<StreamFile> {

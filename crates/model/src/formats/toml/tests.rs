@@ -107,6 +107,9 @@ work = { kind = "normal", mean = "12us", std_dev = "1us" }
 make      = "1GiB"
 model     = "hdd-2004"
 scheduler = "bfq"
+depth     = 4
+request   = "128KiB"
+wbt       = "10s"
 
 [link.l]
 rate      = "100Mbit/s"
@@ -144,6 +147,7 @@ jitter   = "10ms"
 buffer   = "1MiB"
 batch    = "160KiB"
 bound    = "120ms"
+mode     = "longest"
 group    = "ui"
 promise  = ["late == 0"]
 

@@ -297,6 +297,7 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
         out.line("depth", &depth.to_string());
     }
     out.optional_text("request", disk.request.map(|b| b.to_exact_string()).as_deref());
+    out.optional_time("wbt", disk.wbt);
     out.optional_text("on", disk.on.as_deref());
     io_priority(out, disk.io_priority);
     out.optional_text("read-ahead", disk.read_ahead.as_deref());
@@ -337,6 +338,9 @@ fn stream(out: &mut Out<'_>, stream: &Stream) {
     out.optional_text("buffer", stream.buffer.map(|b| b.to_exact_string()).as_deref());
     out.optional_text("batch", stream.batch.map(|b| b.to_exact_string()).as_deref());
     out.optional_time("bound", stream.bound);
+    if stream.mode != BatchMode::default() {
+        out.quoted("mode", stream.mode.word());
+    }
     out.promises(&stream.promises);
 }
 

@@ -10,7 +10,7 @@ use surety_model::formats::io_trace::IoTrace;
 use surety_model::places::{FilePiece, FilePlace};
 use surety_model::startup::{Attempt, REPLAY_PRIORITY, SPIN_FAIR, SPIN_REALTIME};
 use surety_model::workload::{
-    ActivityKind, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, STREAM_PRIORITY, Startup,
+    ActivityKind, BatchMode, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, STREAM_PRIORITY, Startup,
     StartupBody, Stream, StreamFile, Workload,
 };
 use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
@@ -84,6 +84,9 @@ pub(in crate::world) fn is_on_disk(kind: LoadKind) -> bool {
 /// What of a stream is not simulated: the key, and why.
 fn stream_objection(stream: &Stream) -> Result<(), (&'static str, &'static str)> {
     stream.check_sizes()?;
+    if stream.mode == BatchMode::Longest {
+        return Err(("mode", "longest batches are not simulated; leave out `mode`"));
+    }
     if let Some(batch) = stream.batch {
         if batch.0 == 0 || !batch.0.is_multiple_of(PAGE) {
             return Err(("batch", "its `batch` is a multiple of 4KiB"));

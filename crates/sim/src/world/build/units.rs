@@ -13,7 +13,7 @@ use surety_model::source::nearest;
 use surety_model::workload::Disk;
 use surety_model::world::{RunOptions, WorldError};
 
-use surety_units::Bytes;
+use surety_units::{Bytes, Nanos};
 
 use super::super::refuse;
 use crate::disk::{self, ReadAhead, Unit, VIRTUAL_DEPTH};
@@ -187,6 +187,10 @@ impl Bound {
                 };
                 return refuse(format!("{object}.tunables.{name}"), why);
             }
+        }
+        if disk.wbt.is_some_and(|target| target > Nanos::ZERO) {
+            let why = "how the kernel throttles writes of the page cache is not simulated; leave it out";
+            return refuse(format!("{object}.wbt"), why.to_owned());
         }
         let read_ahead = read_ahead_of(disk, &object)?;
         let (rules, driver) = (rules_of(platform), platform.disk_driver);
