@@ -9,7 +9,7 @@ use surety_model::record::{
     ActivityRecord, Basis, Distribution, Evidence, InForce, Promised, Record, ThreadInForce,
 };
 use surety_model::reservation::Reservation;
-use surety_model::workload::{ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload};
+use surety_model::workload::{Activity, ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload};
 use surety_model::world::{
     Observer, RunOptions, World, WorldError, chosen_cpus, refused_kinds, refused_loads,
 };
@@ -140,19 +140,24 @@ impl World for AnalysisWorld {
             record.activities.push(view.record(objection.as_deref()));
             observer.progress(Nanos::new(i64::try_from(done + 1).unwrap_or(total)), Nanos::new(total));
         }
-        for activity in workload.activities().into_iter().filter(|a| a.kind != ActivityKind::Task) {
-            let stream = workload.streams.iter().find(|stream| stream.name == activity.name);
-            if let (ActivityKind::Stream, Some(stream)) = (activity.kind, stream) {
-                record.activities.push(guaranteed.record(stream));
-                continue;
-            }
-            let mut unbounded = ActivityRecord::new(activity.name, activity.kind, Basis::Bound);
-            let why = format!("no bound for {} in this version", activity.kind.row().noun);
-            unbounded.promised = Promised::not_observable(activity.promises, &why);
-            record.activities.push(unbounded);
-        }
+        record.activities.extend(beside_tasks(workload, &guaranteed));
         Ok(record)
     }
+}
+
+/// The records of what is no task: of streams that are guaranteed something is known.
+fn beside_tasks(workload: &Workload, guaranteed: &Guaranteed) -> Vec<ActivityRecord> {
+    let one = |activity: Activity<'_>| {
+        let stream = workload.streams.iter().find(|stream| stream.name == activity.name);
+        if let (ActivityKind::Stream, Some(stream)) = (activity.kind, stream) {
+            return guaranteed.record(stream);
+        }
+        let mut unbounded = ActivityRecord::new(activity.name, activity.kind, Basis::Bound);
+        let why = format!("no bound for {} in this version", activity.kind.row().noun);
+        unbounded.promised = Promised::not_observable(activity.promises, &why);
+        unbounded
+    };
+    workload.activities().into_iter().filter(|a| a.kind != ActivityKind::Task).map(one).collect()
 }
 
 fn in_force(workload: &Workload, platform: &Platform, cpus: CpuSet) -> InForce {
