@@ -1,7 +1,7 @@
 //! Streams with a promise, admitted to their disks ([`surety_analysis::streams`]) in the order of the workload: one that does not fit
 //! beside those before it is refused, with the nearest that does.
 //!
-//! The disks are set as the bounds need it ([`settings`]), and the threads that serve the streams have what the reservations of the same plan
+//! The disks are set as the bounds need it (`settings`), and the threads that serve the streams have what the reservations of the same plan
 //! leave of the CPUs ([`surety_analysis::serving`]). What the admission starts from is kept in the plan, so that it can be made again.
 
 mod proof;
