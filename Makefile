@@ -1,15 +1,22 @@
 # `make run` shows the whole loop on this machine, `make test` checks everything, `make lab` runs every experiment of the lab.
-# Each does its own set-up on a fresh Debian 12 with a Rust toolchain.
+# Each does its own set-up on a fresh Debian 12 with a Rust toolchain. `make lib` builds libsurety-stream for C programs, and
+# `make install-lib` installs it below PREFIX.
 
 CARGO ?= cargo
 
-.PHONY: run test bench setup build lab
+.PHONY: run test bench setup build lib install-lib lab
 
 run: build
 	./target/release/surety guarantee examples/video-player.toml --html target/video-player.html
 
 build: setup
 	$(CARGO) build --release --locked --package surety
+
+lib: setup
+	$(CARGO) rustc --release --locked --package surety-capi --lib --crate-type cdylib,staticlib
+
+install-lib:
+	PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' tools/install-lib
 
 test: setup
 	tools/test

@@ -21,6 +21,7 @@ mod gates;
 pub mod lab;
 mod manual;
 pub mod planning;
+mod stream;
 mod trace;
 mod validate;
 
@@ -28,6 +29,7 @@ pub use apply::*;
 pub use device::*;
 pub use gates::*;
 pub use manual::*;
+pub use stream::*;
 pub use trace::*;
 pub use validate::*;
 
@@ -94,6 +96,9 @@ pub enum Verb {
     /// Show the disks and I/O schedulers of the simulator
     #[command(after_help = EXIT_CODES)]
     Device(DeviceArgs),
+    /// Let programs read files at a guaranteed rate
+    #[command(after_help = EXIT_CODES)]
+    Stream(StreamArgs),
     /// Reproduce published experiments: published, computed, simulated and measured values side by side
     #[command(after_help = EXIT_CODES)]
     Reproduce(ReproduceArgs),

@@ -30,6 +30,7 @@ mod reproduce;
 mod rights;
 mod run;
 mod session;
+mod stream;
 mod trace;
 mod validate;
 
@@ -87,6 +88,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Lab(args) => lab::lab(args, session),
         Verb::Noise(args) => noise::noise(args, session),
         Verb::Device(args) => device::device(args, session),
+        Verb::Stream(args) => stream::stream(args, session),
         Verb::Reproduce(args) => reproduce::reproduce(args, session),
         Verb::Validate(args) => validate::validate(args, session),
         Verb::Report(args) => report::report(args, session),

@@ -371,6 +371,7 @@ fn recovery_in_words(recovered: &Recovered) -> String {
                 Entry::Group { path } => format!("the programs of group {}", path.display()),
                 Entry::TraceInstance { name } => format!("trace instance {name}"),
                 Entry::Process { process } => format!("process {}", process.pid),
+                Entry::Mount { path, .. } => format!("the mount at {}", path.display()),
                 Entry::Marked { mark } => format!("programs marked {mark}"),
                 other => format!("{other:?}"),
             };

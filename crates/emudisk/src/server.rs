@@ -11,6 +11,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use surety_device::{Model, Op, Request, SECTOR};
+use surety_kernel::fuse::answers::{self, Kind, Size};
 use surety_kernel::fuse::control::Control;
 use surety_kernel::fuse::wire::{self, Ask, Incoming};
 use surety_kernel::fuse::{Connection, Received};
@@ -273,16 +274,23 @@ impl Shared {
                 self.trouble(format!("the kernel speaks the protocol {major}.{minor}"));
                 self.connection.refuse(unique, UNKNOWN_PROTOCOL)
             }
-            Ask::Init { .. } => answer(Some(wire::init(BYTES_MAX, REQUESTS_MAX))),
+            Ask::Init { .. } => answer(Some(answers::init(Kind::Disk, BYTES_MAX, REQUESTS_MAX))),
             Ask::Lookup { name } => answer(tree::lookup(node, name, self.bytes)),
-            Ask::Attributes => answer(tree::node(node, self.bytes).map(wire::attributes)),
-            Ask::Open => answer(tree::node(node, self.bytes).map(|_| wire::opened())),
-            Ask::Statistics => answer(Some(wire::statistics(self.bytes))),
-            Ask::Release | Ask::Destroy => self.connection.answer(unique, &[]),
-            Ask::Unanswered => Ok(()),
+            Ask::Attributes { .. } => {
+                let node = tree::node(node, self.bytes);
+                answer(node.map(|of| answers::attributes(&of, tree::VALID_S)))
+            }
+            Ask::Open { .. } => answer(tree::node(node, self.bytes).map(|_| answers::opened(0))),
+            Ask::Statistics => answer(Some(answers::statistics(&Size::full(self.bytes)))),
+            Ask::Release { .. } | Ask::Destroy => self.connection.answer(unique, &[]),
+            Ask::Forget { .. } | Ask::ForgetMany(_) | Ask::Interrupt { .. } => Ok(()),
             Ask::PunchHole { .. } if !self.discards => self.connection.refuse(unique, NOT_SUPPORTED),
-            Ask::Other(_) => self.connection.refuse(unique, NOT_OFFERED),
-            Ask::Read { offset, bytes } => self.access(unique, Op::Read, (offset, bytes.into()), &[]),
+            Ask::ReadLink
+            | Ask::OpenDirectory
+            | Ask::ReadDirectory { .. }
+            | Ask::ReleaseDirectory { .. }
+            | Ask::Other(_) => self.connection.refuse(unique, NOT_OFFERED),
+            Ask::Read { offset, bytes, .. } => self.access(unique, Op::Read, (offset, bytes.into()), &[]),
             Ask::Write { offset, data } => self.access(unique, Op::Write, (offset, data.len() as u64), data),
             Ask::PunchHole { offset, bytes } => self.access(unique, Op::Discard, (offset, bytes), &[]),
             Ask::Sync => self.access(unique, Op::Flush, (0, 0), &[]),
@@ -435,7 +443,7 @@ impl Shared {
                 buffer = Some(bytes);
                 sent
             }
-            Answer::Written(bytes) => self.connection.answer(unique, &wire::written(bytes)),
+            Answer::Written(bytes) => self.connection.answer(unique, &answers::written(bytes)),
             Answer::Nothing => self.connection.answer(unique, &[]),
             Answer::Refused(errno) => self.connection.refuse(unique, errno),
         };

@@ -4,7 +4,7 @@
 //! name, so both are gone however the process ends. The file system on it is mounted detached
 //! ([`crate::mount::DetachedMount`]) and goes with its descriptor too.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
@@ -311,9 +311,43 @@ pub fn room_in(directory: &Path) -> io::Result<u64> {
     Ok(told.f_bavail.saturating_mul(told.f_frsize))
 }
 
+/// The disk that a device number (`st_dev` of a file) is a partition of; the number itself where it is none.
+pub fn disk_of(device: u64) -> u64 {
+    disk_below(Path::new("/sys/dev/block"), device).unwrap_or(device)
+}
+
+/// The same with sysfs anywhere; `None`: no partition.
+fn disk_below(numbers: &Path, device: u64) -> Option<u64> {
+    let partition = numbers.join(format!("{}:{}", libc::major(device), libc::minor(device)));
+    if !partition.join("partition").exists() {
+        return None;
+    }
+    // The directory of a partition is in that of its disk.
+    let number = fs::read_to_string(partition.join("../dev")).ok()?;
+    let (major, minor) = number.trim().split_once(':')?;
+    Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_partition_is_of_its_disk() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let (disk, numbers) = (sysfs.path().join("devices/sda"), sysfs.path().join("dev/block"));
+        fs::create_dir_all(disk.join("sda3")).unwrap();
+        fs::create_dir_all(&numbers).unwrap();
+        fs::write(disk.join("dev"), "8:0\n").unwrap();
+        fs::write(disk.join("sda3/partition"), "3\n").unwrap();
+        std::os::unix::fs::symlink("../../devices/sda", numbers.join("8:0")).unwrap();
+        std::os::unix::fs::symlink("../../devices/sda/sda3", numbers.join("8:3")).unwrap();
+        assert_eq!(disk_below(&numbers, libc::makedev(8, 3)), Some(libc::makedev(8, 0)));
+        assert_eq!(disk_below(&numbers, libc::makedev(8, 0)), None);
+        assert_eq!(disk_below(&numbers, libc::makedev(0, 44)), None);
+        // No device of this machine is of another's kind.
+        assert_eq!(disk_of(libc::makedev(0, 44)), libc::makedev(0, 44));
+    }
 
     #[test]
     fn a_loop_device_comes_with_its_file_and_goes_with_its_descriptor() {

@@ -68,6 +68,8 @@ pub enum Operation {
     OpenFuse,
     /// Mount a file system.
     Mount,
+    /// Unmount a file system.
+    Unmount,
     /// Load a module of the kernel.
     LoadModule,
     /// Change a network device.
@@ -114,6 +116,7 @@ impl Operation {
             Operation::AttachLoop => "attaching a file to",
             Operation::OpenFuse => "opening",
             Operation::Mount => "mounting the file system of",
+            Operation::Unmount => "unmounting",
             Operation::LoadModule => "loading the module",
             Operation::Network => "bringing up",
             Operation::Port => "getting the right to port",
@@ -205,7 +208,12 @@ impl Operation {
             (Op::OpenFuse, libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
                 "this kernel has no file systems in user space (CONFIG_FUSE_FS, modprobe fuse), or /dev is not populated"
             }
-            (Op::AttachLoop | Op::OpenFuse | Op::Mount, libc::EPERM | libc::EACCES) => "run as root",
+            (Op::AttachLoop | Op::OpenFuse | Op::Mount | Op::Unmount, libc::EPERM | libc::EACCES) => {
+                "run as root"
+            }
+            (Op::Unmount, libc::EBUSY) => {
+                "end who has something in it open, or the directory as its own, first"
+            }
             (Op::Mount, libc::ENODEV) => "this kernel has no such file system (CONFIG_EXT4_FS)",
             (Op::Mount, libc::EINVAL | libc::EUCLEAN) => "there is no sound file system of that kind on it",
             (Op::Open, libc::EBUSY) => "it is in use: unmount what is on it (and on its partitions) first",

@@ -109,6 +109,13 @@ pub enum Entry {
     },
     /// A process we started.
     Process { process: ProcessIdentity },
+    /// A FUSE file system of ours that has a place in the file system.
+    Mount {
+        /// Its place.
+        path: PathBuf,
+        /// What it is called among the mounts; begins with `surety`, and no other one is called so.
+        source: String,
+    },
 }
 
 /// The number of an entry in its journal.
@@ -345,6 +352,7 @@ fn is_permitted(entry: &Entry) -> bool {
         Entry::TraceInstance { name } | Entry::Marked { mark: name } => {
             crate::tracefs::is_plain_name(name) && name.starts_with("surety")
         }
+        Entry::Mount { path, source } => inside(path, &["/"]) && source.starts_with("surety"),
         Entry::Scheduler { .. } | Entry::Affinity { .. } | Entry::Process { .. } => true,
     }
 }

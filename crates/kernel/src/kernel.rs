@@ -83,6 +83,9 @@ pub trait Kernel: Send + Sync {
     /// Removes a directory of ordinary files with everything in it; links are removed, not followed.
     fn remove_tree(&self, path: &Path) -> Result<(), KernelError>;
 
+    /// Takes what is mounted last at a place away from there; what is open in it goes on.
+    fn unmount(&self, place: &Path) -> Result<(), KernelError>;
+
     /// Whether a file or directory exists.
     fn exists(&self, path: &Path) -> bool;
 
@@ -121,6 +124,13 @@ pub trait Kernel: Send + Sync {
         let stat = self.read_text(Path::new(&format!("/proc/{pid}/stat"))).ok();
         let flags = stat.as_deref().and_then(|stat| fields_of_stat(stat)?.nth(9 - 3)?.parse::<u32>().ok());
         flags.is_none_or(|flags| flags & EXITING != 0)
+    }
+
+    /// Whether a thread is killed: it is gone, on its way out, or does nothing more but that (a SIGKILL is pending, which the kernel gives every
+    /// thread of a process that a signal ends).
+    fn is_killed(&self, tid: Tid) -> bool {
+        let status = self.read_text(Path::new(&format!("/proc/{tid}/status"))).ok();
+        status.as_deref().is_none_or(is_killed_by_status) || self.is_exiting(tid)
     }
 
     /// What is left of a thread's budget, where the kernel says so (`dl.runtime` in `/proc/TID/sched`).
@@ -220,6 +230,15 @@ fn state_of_stat(stat: &str) -> Option<char> {
     fields_of_stat(stat)?.next()?.chars().next()
 }
 
+/// Whether SIGKILL is among the signals that are pending for a thread or its process.
+fn is_killed_by_status(status: &str) -> bool {
+    let pending = |line: &str| {
+        let set = line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:"))?;
+        u64::from_str_radix(set.trim(), 16).ok()
+    };
+    status.lines().filter_map(pending).any(|set| set & 1 << (libc::SIGKILL - 1) != 0)
+}
+
 fn owner_of_status(status: &str) -> Option<ThreadOwner> {
     let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     let process = Tid(of("Tgid")?.trim().parse().ok()?);
@@ -247,6 +266,16 @@ mod tests {
         }
         assert_eq!(start_time_of_stat("12 (a) S 1 2"), None);
         assert_eq!(start_time_of_stat(""), None);
+    }
+
+    #[test]
+    fn who_is_killed_has_the_signal_pending() {
+        let status = |own: &str, shared: &str| {
+            format!("Name:\tx\nSigPnd:\t{own}\nShdPnd:\t{shared}\nSigBlk:\t0000000000000100\n")
+        };
+        let [none, kill] = ["0000000000004000", "0000000000000100"];
+        assert!(!is_killed_by_status(&status(none, none)));
+        assert!(is_killed_by_status(&status(kill, none)) && is_killed_by_status(&status(none, kill)));
     }
 
     /// 0x40010c of a thread that exits, 0x400108 of one that does not.

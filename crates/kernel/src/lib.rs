@@ -5,16 +5,18 @@
 //! - [`clock`], [`thread`], [`futex`], [`idle`], [`command`], [`perf`], [`tracefs`] and [`signals`] are what a measured
 //!   run uses directly, because a trait object between two clock readings would be measured too.
 //! - [`direct`] carries requests to a disk past the page cache, [`ring`] transfers of files together with their memory.
+//! - [`beneath`] looks at a directory and what is in it, and at nothing else.
 //! - [`net`], [`block`], [`mount`], [`process`], [`timers`] make what loads and disks of a run need, so that it goes with
 //!   the process; [`boot`] is what the first process of a virtual machine's guest does.
 //! - [`facts`] says what this machine is; [`deadline`] takes stock of its SCHED_DEADLINE bandwidth and mends leaks.
 //! - [`journal`] makes every change survive a `kill -9`: the old value is on disk before the new one is set.
 //!
-//! **Invariant:** unsafe code is allowed here only, and each block says why it is sound. Nothing here decides
+//! **Invariant:** unsafe code is allowed here, and where C calls in (`capi`), and each block says why it is sound. Nothing here decides
 //! what is promised, planned or measured.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+pub mod beneath;
 pub mod block;
 pub mod boot;
 pub mod clock;

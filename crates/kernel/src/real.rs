@@ -86,6 +86,10 @@ impl Kernel for RealKernel {
         files::remove_tree(path)
     }
 
+    fn unmount(&self, place: &Path) -> Result<(), KernelError> {
+        crate::mount::unmount(place, true)
+    }
+
     fn exists(&self, path: &Path) -> bool {
         path.exists()
     }

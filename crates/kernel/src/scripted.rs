@@ -412,6 +412,25 @@ impl Kernel for ScriptedKernel {
         Ok(())
     }
 
+    /// The last line of `/proc/self/mountinfo` that names the place goes.
+    fn unmount(&self, place: &Path) -> Result<(), KernelError> {
+        let object = place.display().to_string();
+        let mut script = self.call(Operation::Unmount, &object)?;
+        let list = script.machine.files.get_mut(Path::new("/proc/self/mountinfo"));
+        let of = |line: &str| line.split(' ').nth(4) == Some(object.as_str());
+        let Some(list) = list.filter(|list| list.lines().any(of)) else {
+            return Err(KernelError::new(Operation::Unmount, object, libc::EINVAL));
+        };
+        let last = list.lines().filter(|line| of(line)).count();
+        let mut seen = 0;
+        let stays = |line: &&str| {
+            seen += usize::from(of(line));
+            !of(line) || seen != last
+        };
+        *list = list.lines().filter(stays).map(|line| format!("{line}\n")).collect();
+        Ok(())
+    }
+
     fn exists(&self, path: &Path) -> bool {
         let script = self.lock();
         script.machine.files.contains_key(path)

@@ -55,6 +55,26 @@ pub fn ignore_endings() {
     }
 }
 
+/// Does something while no signal reaches the calling thread; threads that it starts never get one. Those of a library are started so, because
+/// the handlers of a program are for the program's own threads.
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    struct Before(libc::sigset_t);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            // SAFETY: the set is the one that was in force; the call reads it and keeps nothing.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+        }
+    }
+    // SAFETY: sets of signals are plain data, for which zero bytes are a value; the calls write the two sets, which are valid over them.
+    let _before = unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        Before(before)
+    };
+    start()
+}
+
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: `sigaction` is plain data, for which zero bytes are a value; the place is valid over the call, which changes
     // nothing.
@@ -76,6 +96,23 @@ impl Drop for Interrupt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Signals that a thread does not get, as the kernel says.
+    fn blocked() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap()
+    }
+
+    #[test]
+    fn a_thread_that_is_started_without_signals_gets_none() {
+        let before = blocked();
+        let inside = without_signals(|| std::thread::spawn(blocked)).join().unwrap();
+        for signal in [SIGHUP, SIGINT, SIGTERM, libc::SIGALRM, libc::SIGCHLD] {
+            assert_ne!(inside & 1 << (signal - 1), 0, "{signal}");
+        }
+        assert_eq!(blocked(), before);
+    }
 
     #[test]
     fn a_signal_sets_the_flag_and_wakes_a_sleeper() {

@@ -89,7 +89,7 @@ impl Account {
         alignment: Option<u64>,
         now: Nanos,
     ) -> Result<(Account, Vec<Pages>), StreamError> {
-        check(contract)?;
+        contract.check()?;
         let batch = contract.batch.max(1).next_multiple_of(alignment.unwrap_or(PAGE as u64));
         let count = contract.wanted().div_ceil(batch).max(BATCHES_MIN);
         if count.saturating_mul(batch) > BUFFER_MAX {
@@ -176,21 +176,4 @@ impl Account {
         };
         (level, all)
     }
-}
-
-fn check(contract: &Contract) -> Result<(), StreamError> {
-    let refuse = |key, why| Err(StreamError::Contract { key, why });
-    if contract.rate.0 == 0 {
-        return refuse("rate", "is above nothing");
-    }
-    if contract.access == 0 || contract.access > 1 << 30 {
-        return refuse("access", "is between 1 B and 1 GiB");
-    }
-    if contract.batch == 0 || contract.batch > 1 << 30 {
-        return refuse("batch", "is between 1 B and 1 GiB");
-    }
-    if contract.flush.is_some_and(|flush| flush <= Nanos::ZERO) {
-        return refuse("flush", "is above nothing");
-    }
-    Ok(())
 }

@@ -3,6 +3,8 @@
 use surety_model::playout::AHEAD;
 use surety_units::{Nanos, Rate};
 
+use crate::error::StreamError;
+
 /// Bytes of a batch where none are given: 20 pages, as in the reference's measurements.
 const BATCH: u64 = 80 << 10;
 /// Bytes of one access where none are given.
@@ -81,6 +83,27 @@ impl Contract {
     /// The same brought to the medium each time so much of the stream was written.
     pub fn with_flush(self, flush: Nanos) -> Contract {
         Contract { flush: Some(flush), ..self }
+    }
+
+    /// Whether it can be.
+    ///
+    /// # Errors
+    /// Which part of it cannot, and what that must be.
+    pub fn check(&self) -> Result<(), StreamError> {
+        let refuse = |key, why| Err(StreamError::Contract { key, why });
+        if self.rate.0 == 0 {
+            return refuse("rate", "is above nothing");
+        }
+        if self.access == 0 || self.access > 1 << 30 {
+            return refuse("access", "is between 1 B and 1 GiB");
+        }
+        if self.batch == 0 || self.batch > 1 << 30 {
+            return refuse("batch", "is between 1 B and 1 GiB");
+        }
+        if self.flush.is_some_and(|flush| flush <= Nanos::ZERO) {
+            return refuse("flush", "is above nothing");
+        }
+        Ok(())
     }
 
     /// Bytes of its buffer as asked for, before they are rounded up to batches.

@@ -59,7 +59,7 @@ mod writer;
 pub use contract::Contract;
 pub use error::StreamError;
 pub use mode::{Mode, Rest};
-pub use reader::Reader;
+pub use reader::{Caller, Reader};
 pub use station::{Station, StationSettings};
 pub use stats::{Batch, Cause, Stats};
 pub use surety_model::playout::Level;

@@ -1,6 +1,7 @@
 //! [`Reader`]: the program's end of a stream.
 
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, PoisonError};
 
 use surety_kernel::clock;
@@ -27,16 +28,62 @@ pub struct Reader {
     taken: u64,
     /// Bytes that the program goes over as soon as they are there.
     skipped: u64,
+    is_called: Arc<AtomicBool>,
+}
+
+/// Calls a thread back that waits in a read of a [`Reader`].
+#[derive(Clone, Debug)]
+pub struct Caller {
+    served: Arc<Served>,
+    wake: Arc<Condvar>,
+    is_called: Arc<AtomicBool>,
+}
+
+impl Caller {
+    /// The read that waits, or the next one that would, fails with `ErrorKind::TimedOut` and has taken nothing.
+    pub fn call(&self) {
+        // With the desk: who looked before waits by now.
+        let desk = self.served.shared.desk();
+        self.is_called.store(true, Ordering::Relaxed);
+        self.wake.notify_all();
+        drop(desk);
+    }
 }
 
 impl Reader {
     pub(crate) fn new(served: Arc<Served>, number: usize, wake: Arc<Condvar>) -> Reader {
-        Reader { served, number, wake, current: None, position: 0, begun: None, taken: 0, skipped: 0 }
+        let is_called = Arc::default();
+        Reader {
+            served,
+            number,
+            wake,
+            current: None,
+            position: 0,
+            begun: None,
+            taken: 0,
+            skipped: 0,
+            is_called,
+        }
+    }
+
+    /// What calls the thread back that waits in a read.
+    pub fn caller(&self) -> Caller {
+        let (served, wake) = (Arc::clone(&self.served), Arc::clone(&self.wake));
+        Caller { served, wake, is_called: Arc::clone(&self.is_called) }
     }
 
     /// Bytes of the stream before the next one that is read; in a file that repeats, those of all rounds.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Bytes of the file now.
+    ///
+    /// # Errors
+    /// As `fstat`.
+    pub fn size(&self) -> io::Result<u64> {
+        let file = Arc::clone(&self.served.shared.desk().track(self.number).source.file);
+        Ok(file.metadata()?.len())
     }
 
     /// What happened so far.
@@ -147,6 +194,9 @@ impl Reader {
                 Some(Ok(())) => return Ok(false),
                 Some(Err(failure)) => return Err(failure.into()),
                 None if track.is_at_rest() => return Err(io::ErrorKind::WouldBlock.into()),
+                None if self.is_called.swap(false, Ordering::Relaxed) => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
                 None => {
                     // The file may have grown: the station has not seen that.
                     shared.bell.strike();

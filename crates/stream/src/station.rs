@@ -11,6 +11,7 @@ use std::thread;
 use surety_kernel::io_priority::{IoPriority, set_own_io_priority};
 use surety_kernel::ring::{Bell, Completed};
 use surety_kernel::sched::{SchedAttr, SchedPolicy};
+use surety_kernel::signals::without_signals;
 use surety_kernel::thread::{set_name, set_timer_slack};
 use surety_kernel::{Kernel as _, KernelError, RealKernel, clock};
 use surety_units::{Nanos, Tid};
@@ -53,6 +54,11 @@ impl Default for StationSettings {
     }
 }
 
+const NOT_WHOLE: StreamError = StreamError::Contract {
+    key: "repeats",
+    why: "needs a file to write over whose length is a multiple of a page",
+};
+
 /// The streams of one disk. It goes on until it and its last stream are dropped.
 #[derive(Clone, Debug)]
 pub struct Station(Arc<Served>);
@@ -68,13 +74,15 @@ impl Station {
         let (sender, receiver) = mpsc::channel();
         let of_thread = Arc::clone(&shared);
         let builder = thread::Builder::new().name("surety/streams".to_owned()).stack_size(256 << 10);
-        let thread = builder.spawn(move || {
+        let life = move || {
             let (mover, caveats) = prepare(settings, bell);
             // Who started it waits.
             let _ = sender.send((surety_kernel::thread::own_tid(), caveats));
             let in_device = if mover.is_blocking() { 1 } else { settings.in_device.max(1) };
             serve(&of_thread, mover, in_device as usize);
-        });
+        };
+        // The program's handlers of signals run on threads of the program.
+        let thread = without_signals(|| builder.spawn(life));
         let failed = |error: &std::io::Error| {
             KernelError::from_io(surety_kernel::Operation::Spawn, "a thread for streams", error)
         };
@@ -135,6 +143,11 @@ impl Station {
     /// # Errors
     /// In words: no such directory, no file, a contract that cannot be, no memory.
     pub fn create(&self, path: &Path, contract: &Contract) -> Result<Writer, StreamError> {
+        // Before what is in the file is gone.
+        contract.check()?;
+        if contract.repeats {
+            return Err(NOT_WHOLE);
+        }
         self.attach_writer(Target::create(path, contract)?, contract)
     }
 
@@ -161,10 +174,7 @@ impl Station {
 
     fn attach_writer(&self, mut target: Target, contract: &Contract) -> Result<Writer, StreamError> {
         if contract.repeats && !target.is_whole() {
-            return Err(StreamError::Contract {
-                key: "repeats",
-                why: "needs a file to write over whose length is a multiple of a page",
-            });
+            return Err(NOT_WHOLE);
         }
         let (mut account, free) = Account::open(contract, target.alignment, clock::monotonic())?;
         account.caveats.append(&mut target.caveats);

@@ -317,6 +317,33 @@ fn what_is_gone_over_before_it_was_asked_for_is_not_fetched() {
     }
 }
 
+/// A thread that waits is called back and has lost nothing; a call that comes too late is of the next wait.
+#[test]
+fn who_waits_is_called_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(directory.path(), 100_000);
+    for station in stations() {
+        let slow = Contract::new(Rate(1)).with_access(4096).with_batch(4096).with_jitter(Nanos::ZERO);
+        let mut stream = station.open(&path, &slow).unwrap();
+        let mut got = vec![0; 4096];
+        stream.read_exact(&mut got).unwrap();
+        let caller = stream.caller();
+        let waiting = std::thread::spawn(move || {
+            let error = stream.read(&mut [0; 10]).unwrap_err();
+            (error.kind(), stream)
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        caller.call();
+        let (kind, mut stream) = waiting.join().unwrap();
+        assert_eq!((kind, stream.position()), (std::io::ErrorKind::TimedOut, 4096));
+        caller.call();
+        assert_eq!(stream.read(&mut got).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        stream.change_rate(FAST);
+        stream.read_exact(&mut got).unwrap();
+        assert!(got == bytes(4096, 4096));
+    }
+}
+
 /// A program that plays at its rate: in the mode of longest batches the disk rests as long as the buffer lasts, and the mode can be changed while it plays.
 #[test]
 fn longest_batches_leave_the_disk_alone_for_as_long_as_the_buffer_lasts() {

@@ -47,6 +47,24 @@ fn a_written_file_is_what_was_given_byte_for_byte() {
 }
 
 #[test]
+fn a_contract_that_cannot_be_leaves_the_file_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kept");
+    std::fs::write(&path, "kept").unwrap();
+    let [station, _] = stations();
+    let wrong = [
+        Contract::new(Rate(0)),
+        fast().with_access(0),
+        fast().with_batch(2 << 30),
+        Contract { repeats: true, ..fast() },
+    ];
+    for contract in wrong {
+        station.create(&path, &contract).unwrap_err();
+        assert_eq!(std::fs::read(&path).unwrap(), b"kept", "{contract:?}");
+    }
+}
+
+#[test]
 fn a_writer_that_is_dropped_has_written_what_it_was_given() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("written");

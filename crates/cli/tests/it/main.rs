@@ -27,6 +27,7 @@ mod leaves_nothing;
 mod loads;
 mod objections;
 mod planning;
+mod playing_out;
 mod programs;
 mod recording;
 mod reports;

@@ -1,7 +1,7 @@
-//! What the kernel asks through `/dev/fuse` and how it is answered, as bytes.
+//! What the kernel asks through `/dev/fuse`, as bytes.
 //!
 //! The structures are those of the documented protocol (`include/uapi/linux/fuse.h`): numbers of this machine's byte order at fixed
-//! places. Reading and writing them is plain arithmetic on slices: no system call, nothing unsafe.
+//! places. Reading them is plain arithmetic on slices: no system call, nothing unsafe. What they are answered with is in [`super::answers`].
 
 /// Bytes before what is asked (`struct fuse_in_header`).
 const IN_HEADER: usize = 40;
@@ -9,25 +9,21 @@ const IN_HEADER: usize = 40;
 pub const OUT_HEADER: usize = 16;
 /// Bytes of `struct fuse_write_in`, which stand before the data.
 const WRITE_IN: usize = 40;
+/// Bytes of `struct fuse_batch_forget_in`, and of each `struct fuse_forget_one` behind it.
+const BATCH_IN: usize = 8;
+const FORGET_ONE: usize = 16;
 /// Shorter buffers are refused by the kernel (`FUSE_MIN_READ_BUFFER`).
 const BUFFER_MIN: usize = 8192;
 
 /// The protocol that is spoken: 7.31, the first with all that is answered here (Linux 5.4).
-const MAJOR: u32 = 7;
-const MINOR: u32 = 31;
-/// `FUSE_ASYNC_READ`, `FUSE_BIG_WRITES`, `FUSE_ASYNC_DIO`, `FUSE_MAX_PAGES`.
-const WANTED: u32 = 1 | 1 << 5 | 1 << 15 | 1 << 22;
-/// `FOPEN_DIRECT_IO`, `FOPEN_NOFLUSH`, `FOPEN_PARALLEL_DIRECT_WRITES`.
-const OPENED: u32 = 1 | 1 << 5 | 1 << 6;
+pub(super) const MAJOR: u32 = 7;
+pub(super) const MINOR: u32 = 31;
+/// `FUSE_GETATTR_FH`: the file is open.
+const BY_HANDLE: u32 = 1;
 /// `FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE`.
 const PUNCH_HOLE: u32 = 3;
 /// The root of every file system.
 pub const ROOT: u64 = 1;
-/// Names and attributes do not change: they are kept this long, in seconds.
-const VALID_S: u64 = 1 << 30;
-const PAGE: u32 = 4096;
-const S_IFDIR: u32 = 0o040_000;
-const S_IFREG: u32 = 0o100_000;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +32,13 @@ pub struct Incoming<'b> {
     pub unique: u64,
     /// Which file or directory.
     pub node: u64,
+    /// The thread that asks; 0: one that this process cannot see.
+    pub thread: i32,
     /// What is wanted.
     pub ask: Ask<'b>,
 }
 
-/// What is wanted of a node.
+/// What is wanted of a node. A handle is the number that an answer to opening it gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask<'b> {
     /// The protocol's beginning; the version the kernel speaks.
@@ -52,9 +50,17 @@ pub enum Ask<'b> {
     Lookup {
         name: &'b [u8],
     },
-    Attributes,
-    Open,
+    Attributes {
+        handle: Option<u64>,
+    },
+    /// Where a symbolic link leads.
+    ReadLink,
+    /// With the flags of `open`.
+    Open {
+        flags: u32,
+    },
     Read {
+        handle: u64,
         offset: u64,
         bytes: u32,
     },
@@ -72,21 +78,47 @@ pub enum Ask<'b> {
         bytes: u64,
     },
     /// A file is no longer open.
-    Release,
+    Release {
+        handle: u64,
+    },
+    OpenDirectory,
+    /// Names from a place in the list on.
+    ReadDirectory {
+        handle: u64,
+        offset: u64,
+        bytes: u32,
+    },
+    ReleaseDirectory {
+        handle: u64,
+    },
+    /// The kernel does not name a node any more that it was told of so often. No answer.
+    Forget {
+        lookups: u64,
+    },
+    /// The same of several nodes. No answer.
+    ForgetMany(Forgotten<'b>),
+    /// A signal came for the thread that waits for the answer of this request. No answer.
+    Interrupt {
+        unique: u64,
+    },
     /// The file system is unmounted.
     Destroy,
-    /// Forgotten nodes and interrupted requests: these have no answer.
-    Unanswered,
     /// Anything else, by its number.
     Other(u32),
 }
 
-/// A file or a directory as the kernel wants to know it.
+/// Nodes, and how often the kernel was told of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Node {
-    pub number: u64,
-    pub bytes: u64,
-    pub is_directory: bool,
+pub struct Forgotten<'b>(&'b [u8]);
+
+impl Iterator for Forgotten<'_> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let one = (u64_at(self.0, 0)?, u64_at(self.0, 8)?);
+        self.0 = &self.0[FORGET_ONE..];
+        Some(one)
+    }
 }
 
 /// Bytes of a buffer for requests that carry at most so many.
@@ -101,13 +133,22 @@ pub fn read(message: &[u8]) -> Option<Incoming<'_>> {
         return None;
     }
     let (opcode, unique, node) = (u32_at(message, 4)?, u64_at(message, 8)?, u64_at(message, 16)?);
-    let body = message.get(IN_HEADER..)?;
-    let ask = match opcode {
+    let thread = u32_at(message, 32)?.cast_signed();
+    let ask = ask_of(opcode, message.get(IN_HEADER..)?)?;
+    Some(Incoming { unique, node, thread, ask })
+}
+
+fn ask_of(opcode: u32, body: &[u8]) -> Option<Ask<'_>> {
+    Some(match opcode {
         1 => Ask::Lookup { name: body.strip_suffix(b"\0")? },
-        2 | 36 | 42 => Ask::Unanswered,
-        3 => Ask::Attributes,
-        14 => Ask::Open,
-        15 => Ask::Read { offset: u64_at(body, 8)?, bytes: u32_at(body, 16)? },
+        2 => Ask::Forget { lookups: u64_at(body, 0)? },
+        3 => {
+            let is_open = u32_at(body, 0)? & BY_HANDLE != 0;
+            Ask::Attributes { handle: if is_open { Some(u64_at(body, 8)?) } else { None } }
+        }
+        5 => Ask::ReadLink,
+        14 => Ask::Open { flags: u32_at(body, 0)? },
+        15 => Ask::Read { handle: u64_at(body, 0)?, offset: u64_at(body, 8)?, bytes: u32_at(body, 16)? },
         16 => {
             let data = body.get(WRITE_IN..)?;
             if usize::try_from(u32_at(body, 16)?).ok()? != data.len() {
@@ -116,26 +157,31 @@ pub fn read(message: &[u8]) -> Option<Incoming<'_>> {
             Ask::Write { offset: u64_at(body, 8)?, data }
         }
         17 => Ask::Statistics,
-        18 => Ask::Release,
+        18 => Ask::Release { handle: u64_at(body, 0)? },
         20 => Ask::Sync,
         26 => Ask::Init { major: u32_at(body, 0)?, minor: u32_at(body, 4)? },
+        27 => Ask::OpenDirectory,
+        28 => Ask::ReadDirectory {
+            handle: u64_at(body, 0)?,
+            offset: u64_at(body, 8)?,
+            bytes: u32_at(body, 16)?,
+        },
+        29 => Ask::ReleaseDirectory { handle: u64_at(body, 0)? },
+        36 => Ask::Interrupt { unique: u64_at(body, 0)? },
         38 => Ask::Destroy,
+        42 => {
+            let nodes = body.get(BATCH_IN..)?;
+            let count = usize::try_from(u32_at(body, 0)?).ok()?;
+            if count.checked_mul(FORGET_ONE)? != nodes.len() {
+                return None;
+            }
+            Ask::ForgetMany(Forgotten(nodes))
+        }
         43 if u32_at(body, 24)? == PUNCH_HOLE => {
             Ask::PunchHole { offset: u64_at(body, 8)?, bytes: u64_at(body, 16)? }
         }
         other => Ask::Other(other),
-    };
-    Some(Incoming { unique, node, ask })
-}
-
-/// The header of an answer with `bytes` bytes of data, or with an error (negative errno).
-pub fn out_header(unique: u64, error: i32, bytes: usize) -> [u8; OUT_HEADER] {
-    let mut header = [0; OUT_HEADER];
-    let length = u32::try_from(OUT_HEADER + bytes).expect("answers are shorter than 4 GiB");
-    header[..4].copy_from_slice(&length.to_ne_bytes());
-    header[4..8].copy_from_slice(&error.to_ne_bytes());
-    header[8..].copy_from_slice(&unique.to_ne_bytes());
-    header
+    })
 }
 
 /// Whether the kernel speaks a protocol that is spoken here.
@@ -143,86 +189,17 @@ pub fn is_spoken(major: u32, minor: u32) -> bool {
     major == MAJOR && minor >= MINOR
 }
 
-/// The answer to [`Ask::Init`]: at most `requests_max` requests at a time, of at most `bytes_max` bytes each.
-pub fn init(bytes_max: u32, requests_max: u16) -> Vec<u8> {
-    let pages = u16::try_from(bytes_max.div_ceil(PAGE)).unwrap_or(u16::MAX);
-    let mut out = Vec::new();
-    put(&mut out, &[MAJOR, MINOR, bytes_max, WANTED]);
-    // The queue is never called congested: who is served is the I/O scheduler's affair.
-    out.extend([requests_max, requests_max].iter().flat_map(|n| n.to_ne_bytes()));
-    put(&mut out, &[bytes_max, 1]);
-    out.extend([pages, 0].iter().flat_map(|n| n.to_ne_bytes()));
-    out.resize(64, 0);
-    out
-}
-
-/// The answer to [`Ask::Lookup`].
-pub fn entry(node: Node) -> Vec<u8> {
-    let mut out = Vec::new();
-    put64(&mut out, &[node.number, 0, VALID_S, VALID_S]);
-    put(&mut out, &[0, 0]);
-    attributes_of(&mut out, node);
-    out
-}
-
-/// The answer to [`Ask::Attributes`].
-pub fn attributes(node: Node) -> Vec<u8> {
-    let mut out = Vec::new();
-    put64(&mut out, &[VALID_S]);
-    put(&mut out, &[0, 0]);
-    attributes_of(&mut out, node);
-    out
-}
-
-/// The answer to [`Ask::Open`]: past the page cache, writes at the same time, nothing asked on `close`.
-pub fn opened() -> Vec<u8> {
-    let mut out = Vec::new();
-    put64(&mut out, &[0]);
-    put(&mut out, &[OPENED, 0]);
-    out
-}
-
-/// The answer to [`Ask::Write`].
-pub fn written(bytes: u32) -> [u8; 8] {
-    let mut out = [0; 8];
-    out[..4].copy_from_slice(&bytes.to_ne_bytes());
-    out
-}
-
-/// The answer to [`Ask::Statistics`]: a file system of blocks of 4 KiB that is full.
-pub fn statistics(bytes: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    put64(&mut out, &[bytes / u64::from(PAGE), 0, 0, 1, 0]);
-    put(&mut out, &[PAGE, 255, PAGE, 0]);
-    out.resize(80, 0);
-    out
-}
-
-/// `struct fuse_attr`.
-fn attributes_of(out: &mut Vec<u8>, node: Node) {
-    put64(out, &[node.number, node.bytes, node.bytes / 512, 0, 0, 0]);
-    let mode = if node.is_directory { S_IFDIR | 0o700 } else { S_IFREG | 0o600 };
-    put(out, &[0, 0, 0, mode, 1, 0, 0, 0, PAGE, 0]);
-}
-
-fn put(out: &mut Vec<u8>, words: &[u32]) {
-    out.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-}
-
-fn put64(out: &mut Vec<u8>, words: &[u64]) {
-    out.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::answers::{put, put64};
     use super::*;
     use proptest::prelude::*;
 
@@ -230,6 +207,7 @@ mod tests {
         let mut message = Vec::new();
         put(&mut message, &[(IN_HEADER + body.len()) as u32, opcode]);
         put64(&mut message, &[77, node]);
+        put(&mut message, &[0, 0, 4321]);
         message.resize(IN_HEADER, 0);
         message.extend(body);
         message
@@ -238,7 +216,7 @@ mod tests {
     fn asked(opcode: u32, body: &[u8]) -> Option<Ask<'static>> {
         let message = Vec::leak(message(opcode, 2, body));
         read(message).map(|incoming| {
-            assert_eq!((incoming.unique, incoming.node), (77, 2));
+            assert_eq!((incoming.unique, incoming.node, incoming.thread), (77, 2, 4321));
             incoming.ask
         })
     }
@@ -246,7 +224,7 @@ mod tests {
     /// `fh`, `offset`, `size`, `flags`, and the rest of `fuse_read_in` and `fuse_write_in`.
     fn access(offset: u64, bytes: u32) -> Vec<u8> {
         let mut body = Vec::new();
-        put64(&mut body, &[0, offset]);
+        put64(&mut body, &[9, offset]);
         put(&mut body, &[bytes, 0, 0, 0, 0, 0]);
         body
     }
@@ -255,7 +233,7 @@ mod tests {
     fn requests_are_what_their_bytes_say() {
         assert_eq!(asked(1, b"disk\0"), Some(Ask::Lookup { name: b"disk" }));
         assert_eq!(asked(1, b"disk"), None);
-        assert_eq!(asked(15, &access(4096, 512)), Some(Ask::Read { offset: 4096, bytes: 512 }));
+        assert_eq!(asked(15, &access(4096, 512)), Some(Ask::Read { handle: 9, offset: 4096, bytes: 512 }));
         let mut write = access(512, 3);
         write.extend(b"abc");
         assert_eq!(asked(16, &write), Some(Ask::Write { offset: 512, data: b"abc" }));
@@ -268,20 +246,33 @@ mod tests {
         punch[24] = 0x11;
         assert_eq!(asked(43, &punch), Some(Ask::Other(43)), "zeros are written by the kernel");
         assert_eq!(asked(22, &[]), Some(Ask::Other(22)));
-        assert_eq!([2, 36, 42].map(|n| asked(n, &[0; 8])), [Some(Ask::Unanswered); 3]);
     }
 
     #[test]
-    fn answers_have_the_lengths_of_the_protocol() {
-        let node = Node { number: 2, bytes: 1 << 30, is_directory: false };
-        assert_eq!(init(1 << 20, 256).len(), 64);
-        assert_eq!(entry(node).len(), 128);
-        assert_eq!(attributes(node).len(), 104);
-        assert_eq!(opened().len(), 16);
-        assert_eq!(statistics(1 << 30).len(), 80);
-        assert_eq!(u64_at(&attributes(node), 16 + 8), Some(1 << 30));
-        assert_eq!(u32_at(&init(1 << 20, 256), 28).map(|pages| pages & 0xffff), Some(256));
-        assert_eq!(u32_at(&out_header(5, -libc::EIO, 0), 0), Some(16));
+    fn requests_of_trees_are_what_their_bytes_say() {
+        assert_eq!(
+            asked(28, &access(3, 4096)),
+            Some(Ask::ReadDirectory { handle: 9, offset: 3, bytes: 4096 })
+        );
+        assert_eq!(asked(14, &[0x41, 0, 0, 0, 0, 0, 0, 0]), Some(Ask::Open { flags: 0x41 }));
+        assert_eq!(asked(18, &access(0, 0)), Some(Ask::Release { handle: 9 }));
+        assert_eq!(asked(36, &77_u64.to_ne_bytes()), Some(Ask::Interrupt { unique: 77 }));
+        assert_eq!(asked(2, &3_u64.to_ne_bytes()), Some(Ask::Forget { lookups: 3 }));
+        let attributes = |flags: u32| {
+            let mut body = Vec::new();
+            put(&mut body, &[flags, 0]);
+            put64(&mut body, &[9]);
+            body
+        };
+        assert_eq!(asked(3, &attributes(0)), Some(Ask::Attributes { handle: None }));
+        assert_eq!(asked(3, &attributes(BY_HANDLE)), Some(Ask::Attributes { handle: Some(9) }));
+        let mut many = Vec::new();
+        put(&mut many, &[2, 0]);
+        put64(&mut many, &[5, 1, 6, 2]);
+        let Some(Ask::ForgetMany(forgotten)) = asked(42, &many) else { panic!("{many:?}") };
+        assert_eq!(forgotten.collect::<Vec<_>>(), [(5, 1), (6, 2)]);
+        many.truncate(30);
+        assert_eq!(asked(42, &many), None, "fewer nodes than it says");
     }
 
     proptest! {
@@ -289,7 +280,9 @@ mod tests {
         fn no_message_is_read_beyond_its_end(bytes in prop::collection::vec(any::<u8>(), 0..200), opcode in 0..60_u32) {
             let _ = read(&bytes);
             let whole = message(opcode, 1, &bytes);
-            let _ = read(&whole);
+            if let Some(Incoming { ask: Ask::ForgetMany(forgotten), .. }) = read(&whole) {
+                prop_assert!(forgotten.count() <= bytes.len() / FORGET_ONE);
+            }
         }
     }
 }

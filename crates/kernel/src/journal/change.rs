@@ -8,6 +8,7 @@ use super::{Entry, EntryId, Journal, JournalError, is_permitted};
 use crate::command::{MARK_VARIABLE, group};
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity};
+use crate::mount::{DetachedMount, MOUNTS, source_at};
 use crate::sched::{DEADLINE_RUNTIME_MIN, SchedAttr, SchedPolicy};
 use crate::transition::{Owed, set_scheduler};
 
@@ -60,6 +61,27 @@ impl Journal {
         self.change(Entry::Directory { path: path.to_owned() }, || kernel.make_dir(path))
     }
 
+    /// Gives a mount its place under the journal: a path without links, and what the mount is called, which begins with `surety`.
+    pub fn attach(&self, mount: DetachedMount, path: &Path, source: &str) -> Result<EntryId, JournalError> {
+        let entry = Entry::Mount { path: path.to_owned(), source: source.to_owned() };
+        self.change(entry, || mount.attach(path))
+    }
+
+    /// The same for a mount that gets its place as it is made, by the helper of users who may not mount.
+    pub fn attach_by<T>(
+        &self,
+        path: &Path,
+        source: &str,
+        make: impl FnOnce() -> Result<T, String>,
+    ) -> Result<(EntryId, Result<T, String>), JournalError> {
+        let id = self.record(Entry::Mount { path: path.to_owned(), source: source.to_owned() })?;
+        let made = make();
+        if made.is_err() {
+            self.done(id)?;
+        }
+        Ok((id, made))
+    }
+
     /// Sees to it that somebody would take the change back, where that is wanted.
     fn watch(&self) -> Result<(), JournalError> {
         self.watchdog.watch(self.directory.path(), &self.name).map_err(JournalError::Unwatched)
@@ -80,7 +102,12 @@ impl Journal {
             Err(error) => {
                 let made = matches!(
                     self.entry(id),
-                    Some(Entry::Directory { .. } | Entry::Scratch { .. } | Entry::Group { .. })
+                    Some(
+                        Entry::Directory { .. }
+                            | Entry::Scratch { .. }
+                            | Entry::Group { .. }
+                            | Entry::Mount { .. }
+                    )
                 );
                 if made {
                     // None was made, and one that is there is another's: undoing would remove it.
@@ -167,6 +194,7 @@ pub(super) fn undo(kernel: &dyn Kernel, owed: &Owed, entry: &Entry) -> Result<Un
             true => Undone::Restored,
             false => Undone::Gone,
         }),
+        Entry::Mount { path, source } => undo_mount(kernel, path, source),
     };
     match result {
         Err(error) if error.is_gone() => Ok(match entry {
@@ -178,6 +206,21 @@ pub(super) fn undo(kernel: &dyn Kernel, owed: &Owed, entry: &Entry) -> Result<Un
         }),
         result => result,
     }
+}
+
+/// Takes a mount away, where it is still what is mounted last at its place.
+fn undo_mount(kernel: &dyn Kernel, path: &Path, source: &str) -> Result<Undone, KernelError> {
+    let mounts = kernel.read_text(Path::new(MOUNTS))?;
+    let kind = format!("fuse.{}", crate::fuse::SUBTYPE);
+    if source_at(&mounts, path, &kind).as_deref() != Some(source) {
+        return Ok(Undone::AsBefore);
+    }
+    match kernel.unmount(path) {
+        // Of a user who may not, and has a helper for it.
+        Err(error) if error.errno == libc::EPERM => crate::fuse::unmount(path, true)?,
+        unmounted => unmounted?,
+    }
+    Ok(Undone::Restored)
 }
 
 /// Whether the number still is the thread the entry is about.
@@ -349,6 +392,35 @@ mod tests {
             let written = calls[before..].iter().filter(|call| call.operation == Operation::Write).count();
             assert_eq!((written, kernel.read_text(path).unwrap().as_str()), (writes, "128"));
         }
+    }
+
+    /// A mount is taken away where it is still there, and no other one.
+    #[test]
+    fn a_mount_that_was_left_goes_and_anothers_stays() {
+        let line = |number: u32, source: &str| {
+            format!("{number} 1 0:{number} / /films ro - fuse.surety {source} ro\n")
+        };
+        let entry = Entry::Mount { path: "/films".into(), source: "surety-7-8".to_owned() };
+        let cases = [
+            (line(40, "surety-7-8"), Undone::Restored, String::new()),
+            (line(40, "surety-9-9"), Undone::AsBefore, line(40, "surety-9-9")),
+            // Somebody mounted over it.
+            (
+                line(40, "surety-7-8") + &line(41, "surety-9-9"),
+                Undone::AsBefore,
+                line(40, "surety-7-8") + &line(41, "surety-9-9"),
+            ),
+            (String::new(), Undone::AsBefore, String::new()),
+        ];
+        for (before, undone, after) in cases {
+            let kernel = ScriptedKernel::new(1);
+            kernel.add_file(MOUNTS, &before);
+            assert_eq!(undo(&kernel, &Owed::default(), &entry).unwrap(), undone, "{before}");
+            assert_eq!(kernel.read_text(Path::new(MOUNTS)).unwrap(), after);
+        }
+        let kernel = ScriptedKernel::new(1);
+        let theirs = Entry::Mount { path: "/films".into(), source: "theirs".to_owned() };
+        assert_eq!(undo(&kernel, &Owed::default(), &theirs).unwrap(), Undone::NotPermitted);
     }
 
     #[test]

@@ -1,0 +1,205 @@
+//! Programs in C99 and C++11 against the header and the library, linked both ways: every byte compared, every error in words, as root and as nobody.
+//! And header, library and crate have the same functions and structures.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::mem::{offset_of, size_of};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use surety_stream_c::{Contract, PAUSED, REPEATS, Stats};
+use tempfile::TempDir;
+
+fn here(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
+}
+
+/// What cargo built beside this test.
+fn built(file: &str) -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name(file)
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Does what a command line says; `None`, said aloud: there is no such program.
+fn done(command: &mut Command) -> Option<Output> {
+    match command.output() {
+        Ok(output) => Some(output),
+        Err(error) => {
+            eprintln!("SKIPPED: {} cannot be started: {error}", command.get_program().display());
+            None
+        }
+    }
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
+}
+
+/// A directory that every user can look into, with a file of 300,007 bytes that all differ from their neighbours'.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let byte = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+        fs::write(place.file("film"), (0..300_007).map(byte).collect::<Vec<u8>>()).unwrap();
+        fs::copy(place.file("film"), place.file("spoilt")).unwrap();
+        place
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The program against the shared library, in C99, or against the archive, in C++11.
+    fn program(&self, compiler: &str, arguments: &[&str], name: &str) -> Option<PathBuf> {
+        let program = self.file(name);
+        let mut command = Command::new(compiler);
+        command.args(arguments).args(["-pedantic", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+        command.arg("-I").arg(here("include")).arg("-o").arg(&program).arg(here("tests/programs/check.c"));
+        if arguments.contains(&"-static-libgcc") {
+            let archive = built("libsurety_stream_c.a");
+            let template = text(&here("surety-stream.pc.in"));
+            let needed = template.lines().find_map(|line| line.strip_prefix("needed=")).unwrap();
+            command.args(["-x", "none"]).arg(archive).args(needed.split(' '));
+        } else {
+            let (shared, linked) = (built("libsurety_stream_c.so"), self.file("libsurety-stream.so"));
+            symlink(&shared, self.file("libsurety-stream.so.0")).unwrap();
+            symlink(&shared, &linked).unwrap();
+            command.arg("-L").arg(self.0.path()).arg("-lsurety-stream");
+        }
+        let output = done(&mut command)?;
+        assert!(output.status.success(), "{compiler}: {}", words(&output));
+        Some(program)
+    }
+
+    fn c99(&self) -> Option<PathBuf> {
+        self.program("cc", &["-std=c99"], "c99")
+    }
+
+    fn cpp11(&self) -> Option<PathBuf> {
+        self.program("c++", &["-x", "c++", "-std=c++11", "-static-libgcc"], "cpp11")
+    }
+
+    /// Runs a program on the film: what it printed.
+    fn check(&self, program: &Path, what: &str, file: &str, other: &str) -> String {
+        let mut command = Command::new(program);
+        command.arg(what).arg(self.file(file)).arg(self.file(other));
+        let output = command.env("LD_LIBRARY_PATH", self.0.path()).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{} {what}: {:?} {}",
+            program.display(),
+            output.status,
+            words(&output)
+        );
+        words(&output)
+    }
+
+    fn check_all(&self, program: &Path) {
+        self.check(program, "read", "film", "");
+        self.check(program, "move", "film", "");
+        self.check(program, "errors", "spoilt", "");
+        // Not even a contract that was refused has emptied it, nor a writer that wrote nothing.
+        assert!(fs::read(self.file("spoilt")).unwrap() == fs::read(self.file("film")).unwrap());
+        self.check(program, "write", "written", "film");
+        self.check(program, "threads", "film", "");
+        let printed = self.check(program, "layout", "film", "");
+        assert_eq!(printed.lines().collect::<BTreeSet<_>>(), layout().iter().map(String::as_str).collect());
+    }
+}
+
+/// Sizes of the structures, and where their fields are, as the crate has them.
+fn layout() -> Vec<String> {
+    macro_rules! fields {
+        ($of:ident, $name:literal, [$($field:ident)*]) => {
+            vec![
+                format!("{} {}", $name, size_of::<$of>()),
+                $(format!("{}.{} {} 8", $name, stringify!($field), offset_of!($of, $field)),)*
+            ]
+        };
+    }
+    let contract = fields!(Contract, "surety_contract", [
+        size rate access jitter_ns batch buffer bound_ns length flush_ns flags
+    ]);
+    let stats = fields!(Stats, "surety_stats", [
+        size batches bytes worst_batch_ns worst_in_device_ns beyond_bound least_ahead under_runs waited_queue_ns waited_device_ns
+        waited_cpu_ns buffer syncs worst_sync_ns
+    ]);
+    // No field is left out above.
+    assert_eq!((contract.len() - 1) * 8, size_of::<Contract>());
+    assert_eq!((stats.len() - 1) * 8, size_of::<Stats>());
+    [contract, stats, vec![format!("flags {REPEATS} {PAUSED}")]].concat()
+}
+
+#[test]
+fn a_program_in_c99_with_the_shared_library() {
+    let place = Place::new();
+    if let Some(program) = place.c99() {
+        place.check_all(&program);
+    }
+}
+
+#[test]
+fn a_program_in_cpp11_with_the_archive() {
+    let place = Place::new();
+    let Some(program) = place.cpp11() else { return };
+    place.check_all(&program);
+    let printed = place.check(&program, "level", "film", "");
+    let (level, reasons) = printed.split_once('\n').unwrap();
+    assert_eq!(level == "observed", !reasons.is_empty(), "{printed}");
+
+    // Nobody has no real-time priority at a disk, and that is said; the bytes are the same, which the program compares.
+    let mut as_nobody = Command::new(&program);
+    if is_root() {
+        as_nobody = Command::new("setpriv");
+        as_nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+    }
+    let Some(output) = done(as_nobody.arg("level").arg(place.file("film"))) else { return };
+    assert!(output.status.success(), "{}", words(&output));
+    let printed = words(&output);
+    assert!(printed.starts_with("observed\n") && printed.contains("no priority at the disk"), "{printed}");
+}
+
+/// Names that begin like this library's, by what splits words.
+fn functions(text: &str) -> BTreeSet<String> {
+    let names = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    names.filter(|name| name.starts_with("surety_")).map(str::to_owned).collect()
+}
+
+#[test]
+fn header_and_library_have_the_same_functions() {
+    let header = text(&here("include/surety-stream.h"));
+    // Without comments, what has a parenthesis behind it is declared.
+    let code: String =
+        header.split("/*").map(|part| part.split_once("*/").map_or(part, |(_, code)| code)).collect();
+    let declared: BTreeSet<String> = code
+        .split('(')
+        .filter_map(|part| functions(part.split(['*', ' ']).next_back()?).pop_last())
+        .collect();
+    assert!(declared.len() > 15, "{declared:?}");
+    let shared = built("libsurety_stream_c.so");
+    let Some(output) = done(Command::new("nm").args(["-D", "--defined-only"]).arg(&shared)) else { return };
+    // And nothing else is seen from outside.
+    let exported: BTreeSet<String> =
+        words(&output).lines().filter_map(|line| Some(line.split_whitespace().nth(2)?.to_owned())).collect();
+    assert_eq!(exported, declared);
+    // Each is explained, and in its page.
+    let page = text(&here("../../docs/c-library.md"));
+    for name in &declared {
+        assert!(page.contains(&format!("`{name}")), "docs/c-library.md does not name {name}");
+    }
+    assert!(header.contains(&format!("#define SURETY_STREAM_VERSION \"{}\"", env!("CARGO_PKG_VERSION"))));
+}
