@@ -84,7 +84,7 @@ pub fn realtime(
 }
 
 /// The most that a task's threads on one CPU run in a window, where its releases and the largest work of its jobs are known.
-fn most_in(task: &Task, window: Nanos) -> Option<Nanos> {
+pub(crate) fn most_in(task: &Task, window: Nanos) -> Option<Nanos> {
     let (gap, _) = release_distance(task).filter(|(gap, _)| gap.is_positive())?;
     let job = match &task.body {
         TaskBody::Synthetic(Work::Drawn(work)) => declared_bound(work)?,

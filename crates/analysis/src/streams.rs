@@ -68,6 +68,7 @@
 mod latency;
 mod nearest;
 mod sizes;
+mod terms;
 
 #[cfg(test)]
 mod tests;
@@ -80,6 +81,7 @@ use surety_units::{Bytes, Nanos, Rate};
 
 pub use nearest::{Nearest, Slower, nearest};
 pub use surety_model::playout::Level;
+pub use terms::{CPU, demand, terms};
 
 /// Batches are multiples of a page.
 pub const PAGE: u64 = 4096;

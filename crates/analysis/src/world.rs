@@ -9,7 +9,7 @@ use surety_model::record::{
     ActivityRecord, Basis, Distribution, Evidence, InForce, Promised, Record, ThreadInForce,
 };
 use surety_model::reservation::Reservation;
-use surety_model::workload::{ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload};
+use surety_model::workload::{Activity, ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload};
 use surety_model::world::{
     Observer, RunOptions, World, WorldError, chosen_cpus, refused_kinds, refused_loads,
 };
@@ -20,8 +20,10 @@ use crate::beside::{realtime, reserved_thread, served};
 use crate::cbs::in_order;
 use crate::edf::ReservedThread;
 use crate::foundation::{Foundation, lent_reservation};
+use crate::guaranteed::Guaranteed;
 use crate::overheads;
 use crate::response::{Response, ResponseBound, ServedTask, aperiodic};
+use crate::serving::with_streams;
 use crate::supply::Supply;
 use crate::work::declared_bound;
 
@@ -46,7 +48,10 @@ impl AnalysisWorld {
 fn objections(workload: &Workload) -> Vec<WorldError> {
     let say = |row: &LoadRow, why: &str| format!("a load of kind `{}` {why}", row.word);
     let mut found = refused_kinds("analysis", workload, |_| None);
-    found.extend(refused_loads("analysis", workload, |row| row.analysis, say));
+    // Of streams something can be said beside them.
+    if !workload.streams.iter().any(|stream| !stream.promises.is_empty()) {
+        found.extend(refused_loads("analysis", workload, |row| row.analysis, say));
+    }
     found
 }
 
@@ -90,7 +95,8 @@ impl World for AnalysisWorld {
         let threads: Vec<ReservedThread> =
             tasks.iter().flat_map(|t| t.threads(workload, &platform)).collect();
         platform.enforcement = overheads::enforcement(&platform);
-        platform.realtime = realtime(workload, &platform, |task| task.reservation.is_none());
+        let realtime = realtime(workload, &platform, |task| task.reservation.is_none());
+        platform.realtime = with_streams(realtime, workload, &platform, |stream| stream.batch.is_some());
         let foundation = Foundation::of(&threads, &platform);
         let objection = foundation.objection().or_else(|| {
             if workload.is_reserved() && platform.cpus < self.platform.cpus {
@@ -108,6 +114,8 @@ impl World for AnalysisWorld {
             }
             interrupts(workload)
         });
+        let bare = Platform { enforcement: self.platform.enforcement, ..platform.clone() };
+        let guaranteed = Guaranteed::of(workload, &threads, &bare);
 
         for view in &mut tasks {
             let supply = |r| Supply::new(r, platform.enforcement, foundation.edf.alone);
@@ -132,14 +140,24 @@ impl World for AnalysisWorld {
             record.activities.push(view.record(objection.as_deref()));
             observer.progress(Nanos::new(i64::try_from(done + 1).unwrap_or(total)), Nanos::new(total));
         }
-        for activity in workload.activities().into_iter().filter(|a| a.kind != ActivityKind::Task) {
-            let mut unbounded = ActivityRecord::new(activity.name, activity.kind, Basis::Bound);
-            let why = format!("no bound for {} in this version", activity.kind.row().noun);
-            unbounded.promised = Promised::not_observable(activity.promises, &why);
-            record.activities.push(unbounded);
-        }
+        record.activities.extend(beside_tasks(workload, &guaranteed));
         Ok(record)
     }
+}
+
+/// The records of what is no task: of streams that are guaranteed something is known.
+fn beside_tasks(workload: &Workload, guaranteed: &Guaranteed) -> Vec<ActivityRecord> {
+    let one = |activity: Activity<'_>| {
+        let stream = workload.streams.iter().find(|stream| stream.name == activity.name);
+        if let (ActivityKind::Stream, Some(stream)) = (activity.kind, stream) {
+            return guaranteed.record(stream);
+        }
+        let mut unbounded = ActivityRecord::new(activity.name, activity.kind, Basis::Bound);
+        let why = format!("no bound for {} in this version", activity.kind.row().noun);
+        unbounded.promised = Promised::not_observable(activity.promises, &why);
+        unbounded
+    };
+    workload.activities().into_iter().filter(|a| a.kind != ActivityKind::Task).map(one).collect()
 }
 
 fn in_force(workload: &Workload, platform: &Platform, cpus: CpuSet) -> InForce {

@@ -7,12 +7,11 @@ use surety_kernel::{Kernel, clock};
 use surety_model::plan::Plan;
 use surety_model::promise::{Metric, Promise};
 use surety_model::reservation::Reservation;
-use surety_report::plan_file::plan_from_json;
 use surety_units::{Nanos, Tid};
 
 use crate::args::ApplyArgs;
 use crate::exit::{Code, Failure};
-use crate::files;
+use crate::planning::read_plan;
 use crate::session::Session;
 use surety_session::permission;
 
@@ -23,7 +22,7 @@ const TAKE_BACK: Nanos = Nanos::SECOND;
 
 /// The verb. With a command, its failure ends in 1; so does a plan that did not stay in force.
 pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
-    let plan = read_plan(args)?;
+    let plan = plan_of(args)?;
     check_names(args, &plan)?;
     let activity = activity_of_command(args, &plan)?;
     check_phase(args.bind.iter().map(|(name, _)| name).chain(&activity), &plan)?;
@@ -118,13 +117,19 @@ fn start(
     })
 }
 
-fn read_plan(args: &ApplyArgs) -> Result<Plan, Failure> {
-    let name = args.plan.display();
-    let text = files::read_text(&args.plan, files::DOCUMENT_MAX).map_err(|error| {
-        Failure::new(Code::BadInput, format!("{name} cannot be read: {error}"))
-            .help("`surety plan WORKLOAD --output FILE` writes a plan")
-    })?;
-    plan_from_json(&text).map_err(|error| Failure::new(Code::BadInput, format!("{name}: {error}")))
+/// A plan of CPUs alone.
+fn plan_of(args: &ApplyArgs) -> Result<Plan, Failure> {
+    let plan = read_plan(&args.plan)?;
+    if let Some(stream) = plan.streams.first() {
+        let (name, activity) = (args.plan.display(), &stream.activity);
+        let said = format!(
+            "{name}: it reserves a disk for `{activity}`, and `apply` puts plans of CPUs alone in force"
+        );
+        return Err(Failure::new(Code::BadInput, said).help(
+            "run its workload with `surety run WORKLOAD --plan PLAN`, or `surety guarantee WORKLOAD`",
+        ));
+    }
+    Ok(plan)
 }
 
 fn check_names(args: &ApplyArgs, plan: &Plan) -> Result<(), Failure> {

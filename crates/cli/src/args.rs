@@ -242,6 +242,9 @@ pub struct RunArgs {
     pub foreign: ForceArgs,
     #[command(flatten)]
     pub rights: RightsArgs,
+    /// Run it as this plan sets it: reservations, streams fetched ahead, disks
+    #[arg(long, value_name = "PLAN", conflicts_with = "ab")]
+    pub plan: Option<PathBuf>,
     /// Do not trace the scheduler
     #[arg(long)]
     pub no_trace: bool,

@@ -89,7 +89,7 @@ fn publish(
 
 /// What is to be added to the verdict in the last row, and what to do.
 fn advice(walk: &Guarantee<'_>, stage: Option<Stage>, code: Code) -> Option<&'static str> {
-    match walk.plan.as_ref().map(|p| (p.refusals.as_slice(), p.reservations.is_empty())) {
+    match walk.plan.as_ref().map(|p| (p.refusals.as_slice(), p.is_empty())) {
         Some((refusals @ [_, ..], _)) if refusals.iter().all(Refusal::is_undecided) => {
             return Some(
                 "Undecided: too few jobs were measured to plan every promise; see above how many more it takes: \

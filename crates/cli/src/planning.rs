@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use surety_model::plan::Plan;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
 use surety_plan::check::{Checked, check_written};
@@ -104,6 +105,16 @@ fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> Result
     options.empirical_are_samples = args.samples;
     options.any_phase = args.any_phase;
     Ok(options.verified_by(workload, args.duration))
+}
+
+/// Reads a plan file.
+pub fn read_plan(path: &Path) -> Result<Plan, Failure> {
+    let name = path.display();
+    let text = files::read_text(path, files::DOCUMENT_MAX).map_err(|error| {
+        Failure::new(Code::BadInput, format!("{name} cannot be read: {error}"))
+            .help("`surety plan WORKLOAD --output FILE` writes a plan")
+    })?;
+    plan_from_json(&text).map_err(|error| Failure::new(Code::BadInput, format!("{name}: {error}")))
 }
 
 /// Verifies a plan file: kept when everything agrees, broken when something does not, bad input when it is malformed or its

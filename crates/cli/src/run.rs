@@ -18,6 +18,7 @@ use crate::exit::{Code, Failure};
 use crate::files;
 use crate::input::{files_of, read_varied};
 use crate::load::append_loads;
+use crate::planning::read_plan;
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
 
@@ -38,6 +39,9 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
     let mut workload = read_varied(&args.workload)?;
     append_loads(&mut workload, &args.beside.load)?;
     args.rights.give(&mut workload)?;
+    if let Some(path) = &args.plan {
+        workload = planned(&workload, path)?;
+    }
     files::check_outputs(
         [&args.running.html, &args.gates.junit, &args.gates.tap, &args.trace].map(Option::as_ref),
     )?;
@@ -60,6 +64,22 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         return repeated::varied(&workload, args, &worlds, session);
     }
     once(&workload, args, &worlds, session)
+}
+
+/// The workload as a plan file sets it.
+fn planned(workload: &Workload, path: &Path) -> Result<Workload, Failure> {
+    let plan = read_plan(path)?;
+    let activities = plan.reservations.iter().map(|planned| (&planned.activity, &planned.promises));
+    let streams = plan.streams.iter().map(|planned| (&planned.activity, &planned.promises));
+    for (name, promises) in activities.chain(streams) {
+        if workload.promises_of(name) != promises.as_slice() {
+            let said =
+                format!("{}: it was made for `{name}` as another workload declares it", path.display());
+            return Err(Failure::new(Code::BadInput, said)
+                .help("plan this workload: `surety plan WORKLOAD --output PLAN`"));
+        }
+    }
+    Ok(plan.apply_to(workload))
 }
 
 /// One run in each world that can make it, traced where that is asked for.

@@ -36,6 +36,8 @@ fn plan() -> Plan {
         platform: Platform::linux_6_18(2),
         reservations: vec![reserve("a", 10), reserve("b", 12)],
         streams: Vec::new(),
+        disks: Vec::new(),
+        asked: None,
         refusals: Vec::new(),
     }
 }

@@ -132,7 +132,9 @@ impl Outcome<'_> {
         environment.insert("overheads".to_owned(), overheads::in_words(&prepared.overheads));
         environment.extend(prepared.disks.environment(self.kernel));
         environment.extend(prepared.devices.environment(self.workload));
-        environment.extend(streams::environment(self.workload, |index| runs_of_stream(&self.results, index)));
+        environment.extend(streams::environment(self.workload, &self.window, |index| {
+            runs_of_stream(&self.results, index)
+        }));
         environment.extend(prepared.starts.environment());
         environment.insert("trace".to_owned(), self.decoded.source.to_owned());
         let privileges = rights::in_words(self.workload);

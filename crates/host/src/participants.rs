@@ -16,7 +16,9 @@ use surety_kernel::{Kernel, SchedAttr, clock, partition};
 use surety_model::first_cpus::{FirstCpus, Turn};
 use surety_model::plan::Homes;
 use surety_model::record::ThreadInForce;
-use surety_model::workload::{Irq, Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
+use surety_model::workload::{
+    Irq, Load, PolicySpec, Program, STREAM_PRIORITY, Task, TaskBody, ThreadMatch, Workload,
+};
 use surety_model::world::WorldError;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
@@ -179,11 +181,15 @@ impl Stage<'_> {
             let speaker = Speaker::new(self.marker.clone());
             let to = (&self.gate, &speaker);
             let threads = streams::threads(stream, &self.ground, &mut stations, to)?;
+            let policy = match stream.is_reserved() {
+                true => PolicySpec::Fifo { priority: STREAM_PRIORITY },
+                false => PolicySpec::default(),
+            };
             let member = |(tid, handle)| Member {
                 activity: Activity::Stream(index),
                 tid,
                 body: Body::Stream(handle),
-                wanted: attr_of_policy(PolicySpec::default()),
+                wanted: attr_of_policy(policy),
                 affinity: self.cpus,
             };
             participants.members.extend(threads.into_iter().map(member));

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use surety_kernel::clock;
 use surety_kernel::files::{evict, reopen_direct};
 use surety_model::event::{Span, SpanFate, SpanMarker};
-use surety_model::record::{ActivityRecord, StreamAccess, StreamThread, stream_record};
+use surety_model::record::{ActivityRecord, Caveat, StreamAccess, StreamThread, level_of, stream_record};
 use surety_model::workload::{BatchMode, Direction, Stream, StreamFile, Workload, release_of};
 use surety_model::world::WorldError;
 use surety_units::{Nanos, Rate, Tid};
@@ -342,12 +342,14 @@ fn found(path: &str, block: u64, wants_direct: bool) -> Result<(BlockFile, bool,
 /// How the files were accessed, by name of the stream, for whoever reads the numbers.
 pub(crate) fn environment<'r>(
     workload: &Workload,
+    window: &Window,
     runs_of: impl Fn(usize) -> Vec<&'r StreamRun>,
 ) -> Vec<(String, String)> {
     let of = |(index, stream): (usize, &Stream)| {
         let runs = runs_of(index);
         let fetched: Vec<&Fetched> = runs.iter().filter_map(|run| run.fetched.as_ref()).collect();
-        let way = ahead::described(&fetched).unwrap_or_else(|| {
+        let level = level_of(stream, &parts(&runs, window)).map(|(_, words)| words);
+        let way = ahead::described(&fetched, level).unwrap_or_else(|| {
             let is_direct = runs.iter().all(|run| run.is_direct);
             let way = match is_direct {
                 true => "past the page cache",
@@ -362,14 +364,23 @@ pub(crate) fn environment<'r>(
 
 /// The record of a stream from what its threads did.
 pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> ActivityRecord {
+    let span = (window.since_begin(window.observe), window.since_begin(window.end));
+    let mut record = stream_record(stream, &parts(runs, window), span);
+    let not_planned = runs.iter().find_map(|run| run.fetched.as_ref()?.is_not_as_planned());
+    if let (true, Some(why)) = (stream.is_reserved(), not_planned) {
+        record.caveats.push(Caveat::withholds(format!("what the plan relies on was not there: {why}")));
+    }
+    record
+}
+
+fn parts(runs: &[&StreamRun], window: &Window) -> Vec<StreamThread> {
     let part = |run: &&StreamRun| StreamThread {
         accesses: run.accesses.clone(),
         batches: run.fetched.as_ref().map(|fetched| fetched.batches(window)).unwrap_or_default(),
         run: run.metered.run,
         waited: run.metered.waited,
     };
-    let threads: Vec<StreamThread> = runs.iter().map(part).collect();
-    stream_record(stream, &threads, (window.since_begin(window.observe), window.since_begin(window.end)))
+    runs.iter().map(part).collect()
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use surety_stats::random::stream_of;
-use surety_units::{Bandwidth, CpuSet};
+use surety_units::{Bandwidth, Bytes, CpuSet};
 
 use crate::platform::{FairServer, Platform};
 use crate::promise::Promise;
 use crate::reservation::{DiskReservation, Reservation};
-use crate::workload::Workload;
+use crate::workload::{Disk, IoPriority, Workload};
 
 /// Reservations for the activities of one workload on one platform. Its JSON form is `surety.plan/1`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,13 @@ pub struct Plan {
     /// Which stream gets what of its disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<PlannedStream>,
+    /// How the disks of those are set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<PlannedDisk>,
+    /// What the admission of streams starts from, as a workload file: disks, streams, what else uses the disks, realtime threads,
+    /// interrupts. None without streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     /// Promises no reservation was found for.
     pub refusals: Vec<Refusal>,
 }
@@ -65,6 +72,43 @@ pub struct PlannedStream {
     pub reservation: DiskReservation,
     /// Why that is enough.
     pub proof: Proof,
+}
+
+/// A disk that streams are planned on: what its bounds rely on, whether the workload sets it or the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedDisk {
+    /// Which, by its name in the workload.
+    pub disk: String,
+    /// I/O scheduler.
+    pub scheduler: String,
+    /// Requests that its driver takes at a time at most; `None`: as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// The largest request that is made of it; `None`: as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Bytes>,
+    /// Tunables of the I/O scheduler, in the units of the kernel's files.
+    pub tunables: BTreeMap<String, u64>,
+    /// Why each of those is as it is that the plan sets and the workload does not.
+    pub because: Vec<String>,
+}
+
+impl PlannedDisk {
+    /// What it is set to, as in a workload file.
+    pub fn in_words(&self) -> String {
+        let mut words = vec![format!("scheduler {}", self.scheduler)];
+        words.extend(self.depth.map(|depth| format!("depth {depth}")));
+        words.extend(self.request.map(|request| format!("request {request}")));
+        words.extend(self.tunables.iter().map(|(name, value)| format!("{name} {value}")));
+        words.join(", ")
+    }
+
+    /// Sets a disk as planned.
+    pub fn set(&self, disk: &mut Disk) {
+        disk.scheduler = Some(self.scheduler.clone());
+        (disk.depth, disk.request) = (self.depth, self.request);
+        disk.tunables.extend(self.tunables.iter().map(|(name, value)| (name.clone(), *value)));
+    }
 }
 
 /// The root domain of each reserved thread of an activity, by the activity's name, where there are several.
@@ -230,6 +274,7 @@ impl Plan {
     pub fn sealed(&self) -> Plan {
         let mut plan = self.clone();
         plan.reservations.iter_mut().for_each(|planned| planned.proof = planned.proof.sealed());
+        plan.streams.iter_mut().for_each(|planned| planned.proof = planned.proof.sealed());
         plan
     }
 
@@ -243,6 +288,17 @@ impl Plan {
             for irq in reserved.irqs.iter_mut().filter(|i| i.name == planned.activity) {
                 irq.reservation = Some(planned.reservation);
             }
+        }
+        for PlannedStream { activity, reservation, .. } in &self.streams {
+            for stream in reserved.streams.iter_mut().filter(|stream| stream.name == *activity) {
+                (stream.batch, stream.buffer) = (Some(reservation.batch), Some(reservation.buffer));
+                stream.jitter = Some(reservation.jitter);
+                stream.io_priority = Some(IoPriority::Realtime(reservation.priority));
+                stream.bound = Some(reservation.bound);
+            }
+        }
+        for planned in &self.disks {
+            reserved.disks.iter_mut().filter(|d| d.name == planned.disk).for_each(|disk| planned.set(disk));
         }
         reserved
     }
@@ -258,6 +314,16 @@ impl Plan {
     pub fn homes(&self) -> Homes {
         let apart = self.reservations.iter().filter(|planned| !planned.root_domains.is_empty());
         apart.map(|planned| (planned.activity.clone(), planned.root_domains.clone())).collect()
+    }
+
+    /// Whether it reserves nothing, neither CPU time nor a disk.
+    pub fn is_empty(&self) -> bool {
+        self.reservations.is_empty() && self.streams.is_empty()
+    }
+
+    /// What is planned for a stream.
+    pub fn stream_of(&self, activity: &str) -> Option<&PlannedStream> {
+        self.streams.iter().find(|planned| planned.activity == activity)
     }
 
     /// The planned reservation of an activity.

@@ -30,8 +30,12 @@ pub struct DiskReservation {
     pub batch: Bytes,
     /// Bytes held for the application.
     pub buffer: Bytes,
+    /// What its credit allows beyond a batch, as a time at its rate.
+    pub jitter: Nanos,
     /// Level of the real-time I/O class (`IOPRIO_CLASS_RT`), 0 first to 7.
     pub priority: u8,
+    /// The longest from wanting a batch until it is there: W, with the CPU's part.
+    pub bound: Nanos,
 }
 
 /// Shortest period the kernel takes by default (`sched_deadline_period_min_us`).

@@ -312,6 +312,8 @@ pub struct Stream {
     pub buffer: Option<Bytes>,
     /// Bytes fetched at once.
     pub batch: Option<Bytes>,
+    /// The longest that a batch takes, as admission found: the stream is guaranteed with it.
+    pub bound: Option<Nanos>,
     /// When batches are moved.
     pub mode: BatchMode,
     /// What was promised about it.
@@ -337,7 +339,15 @@ impl Stream {
         if self.buffer.is_some_and(|buffer| buffer.0 < access) {
             return Err(("buffer", "its `buffer` holds at least one access"));
         }
+        if self.bound.is_some() && self.batch.is_none() {
+            return Err(("bound", "its `bound` is of batches; give it a `batch`"));
+        }
         Ok(())
+    }
+
+    /// Whether a plan guarantees it: what it plays from and who fetches run as [`STREAM_PRIORITY`] says.
+    pub fn is_reserved(&self) -> bool {
+        self.bound.is_some()
     }
 
     /// From the release of an access to the instant from which on it is late: the shortest limit promised for its response, else
@@ -348,6 +358,9 @@ impl Stream {
         promised.unwrap_or_else(|| Nanos::SECOND.mul_ratio(buffer, self.rate.0.max(1)))
     }
 }
+
+/// Priority of SCHED_FIFO of the threads that fetch a stream ahead, and of those that read it where a plan guarantees it.
+pub const STREAM_PRIORITY: u32 = 1;
 
 /// When an access of a stream is released, by its number from 0, since the beginning: when all before it are consumed.
 pub fn release_of(rate: Rate, access: u64, number: u64) -> Nanos {
@@ -521,6 +534,7 @@ impl Workload {
     pub fn is_reserved(&self) -> bool {
         self.tasks.iter().any(|t| t.reservation.is_some())
             || self.irqs.iter().any(|i| i.reservation.is_some())
+            || self.streams.iter().any(Stream::is_reserved)
     }
 
     /// Whether an activity would hold bandwidth as it is declared, by a reservation or as a realtime thread.
@@ -535,6 +549,7 @@ impl Workload {
         let mut workload = self.clone();
         workload.tasks.iter_mut().filter(|t| !t.promises.is_empty()).for_each(|t| t.reservation = None);
         workload.irqs.iter_mut().filter(|i| !i.promises.is_empty()).for_each(|i| i.reservation = None);
+        workload.streams.iter_mut().filter(|s| !s.promises.is_empty()).for_each(|s| s.bound = None);
         workload
     }
 
@@ -555,6 +570,7 @@ impl Workload {
         let mut workload = self.clone();
         workload.tasks.iter_mut().for_each(|t| t.reservation = None);
         workload.irqs.iter_mut().for_each(|i| i.reservation = None);
+        workload.streams.iter_mut().for_each(|s| s.bound = None);
         workload
     }
 }

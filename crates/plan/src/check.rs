@@ -13,6 +13,7 @@ mod altered;
 mod in_order;
 mod proof;
 mod simulated;
+mod streams;
 mod upper;
 
 #[cfg(test)]
@@ -138,6 +139,9 @@ pub enum CheckError {
         /// The most, or the range.
         most: String,
     },
+    /// What was asked of disks cannot be read.
+    #[error("what streams were planned for (`asked`) cannot be used: {0}")]
+    Asked(String),
     /// The simulator does not run it.
     #[error("the plan cannot be simulated: {0}")]
     Simulation(String),
@@ -206,9 +210,11 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
     // What the kernel would not admit cannot run.
     let played = match foundation.refused {
         Some(_) => Vec::new(),
+        None if looked.is_empty() => Vec::new(),
         None => played(plan, claims, &named, &foundation)?,
     };
-    looked
+    let streams = streams::checked(plan, &named)?;
+    let mut checked = looked
         .iter()
         .map(|look| {
             let mut findings = vec![together.clone(), look.computed(alone)?, look.simulated(&played)];
@@ -216,7 +222,9 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
             findings.extend(look.in_order());
             Ok(Checked { activity: look.claim.activity.clone(), promise: look.claim.promise, findings })
         })
-        .collect()
+        .collect::<Result<Vec<_>, CheckError>>()?;
+    checked.extend(streams);
+    Ok(checked)
 }
 
 /// The claims of a file whose parts fit each other, each beside its reservation.

@@ -31,9 +31,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::alternatives::Alternative;
-use surety_analysis::beside;
 use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::ReservedThread;
+use surety_analysis::{beside, serving};
 use surety_fit::WorkFit;
 use surety_model::claim::Claim;
 use surety_model::modes::{ModeFit, modes_of};
@@ -273,7 +273,8 @@ fn beside_what_stays(
         let platform = &mut options.platform;
         platform.others.extend(beside::declared(workload, platform, |name| stays.contains(name)));
         let is_realtime = |task: &Task| task.reservation.is_none() && stays.contains(&task.name);
-        platform.realtime = beside::realtime(workload, platform, is_realtime);
+        let threads = beside::realtime(workload, platform, is_realtime);
+        platform.realtime = serving::with_streams(threads, workload, platform, streams::is_served);
         let set = reserved_set::ReservedSet::new(workload, &options);
         let set = if looks.fronts { set.with_fronts() } else { set };
         let set = match looks.roughly {
@@ -303,6 +304,8 @@ fn planned(
         platform: options.platform.clone(),
         reservations: Vec::new(),
         streams: Vec::new(),
+        disks: Vec::new(),
+        asked: None,
         refusals: Vec::new(),
     };
     let mut refused: Vec<(String, Promise, refusal::Refused)> = Vec::new();
@@ -323,11 +326,11 @@ fn planned(
         let why = plan_irq(irq, &mut set);
         refused.extend(why.into_iter().map(|(promise, why)| (irq.name.clone(), promise, why)));
     }
-    let (streams, why) = streams::plan_streams(workload, &options.platform);
-    plan.streams = streams;
-    refused.extend(why);
     let fronts = set.fronts();
     let threads = set.named_threads();
+    let streams = streams::plan_streams(workload, &options.platform, &threads);
+    (plan.streams, plan.disks, plan.asked) = (streams.streams, streams.disks, streams.asked);
+    refused.extend(streams.refused);
     let threads_wanted = set.threads_wanted();
     let (claims, left) = set.finish(&mut plan);
     let is_other = |kind: ActivityKind| !kind.is_planned() && kind != ActivityKind::Stream;

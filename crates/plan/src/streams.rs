@@ -1,61 +1,83 @@
 //! Streams with a promise, admitted to their disks ([`surety_analysis::streams`]) in the order of the workload: one that does not fit
 //! beside those before it is refused, with the nearest that does.
+//!
+//! The disks are set as the bounds need it (`settings`), and the threads that serve the streams have what the reservations of the same plan
+//! leave of the CPUs ([`surety_analysis::serving`]). What the admission starts from is kept in the plan, so that it can be made again.
 
-mod terms;
+mod proof;
+mod settings;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use surety_analysis::streams::{
-    Admission, Admitted, DiskTerms, Floors, Level, Nearest, SHARE, admit, nearest,
-};
-use surety_model::plan::{PlannedStream, Proof, ProofInput};
+use surety_analysis::foundation::ReservedThread;
+use surety_analysis::serving::{CpuPart, ServedStream, cpu_part};
+use surety_analysis::streams::{Admission, DiskTerms, Floors, Level, Nearest, StreamDemand, admit, nearest};
+use surety_model::formats::toml;
+use surety_model::plan::{PlannedDisk, PlannedStream};
 use surety_model::platform::Platform;
+use surety_model::playout::AHEAD;
 use surety_model::promise::{Comparison, Metric, Promise};
 use surety_model::reservation::DiskReservation;
-use surety_model::workload::{Disk, Stream, Workload};
+use surety_model::workload::{BatchMode, Disk, PolicySpec, Stream, Workload};
 use surety_units::{Bytes, Nanos, Rate};
 
 use crate::refusal::Refused;
+use crate::streams::proof::{Granted, proof};
+use crate::streams::settings::{Candidate, candidates};
 
-pub use terms::{CPU, demand, terms};
+pub use surety_analysis::streams::{CPU, demand, terms};
 
 /// A promise of a stream that is refused, with its stream's name.
 pub(crate) type RefusedOf = (String, Promise, Refused);
 
-/// What every stream with a promise gets of its disk, and what is refused.
-pub(crate) fn plan_streams(workload: &Workload, platform: &Platform) -> (Vec<PlannedStream>, Vec<RefusedOf>) {
-    let (mut planned, mut refused) = (Vec::new(), Vec::new());
-    let mut refuse = |stream: &Stream, why: &Refused| {
-        refused.extend(stream.promises.iter().map(|promise| (stream.name.clone(), *promise, why.clone())));
-    };
-    let promised = |stream: &&Stream| !stream.promises.is_empty();
-    for stream in workload.streams.iter().filter(promised) {
-        let disk = workload.disks.iter().find(|disk| stream.disk.as_deref() == Some(disk.name.as_str()));
-        if disk.is_none() {
-            refuse(
-                stream,
-                &Refused::plainly(
-                    "it is on no disk of the workload, so nothing bounds how long that takes: give it `disk`",
-                ),
-            );
-        } else if let Some(other) = stream.promises.iter().find(|promise| !is_kept_by_admission(promise)) {
-            let because = format!("an admission keeps `late == 0` and responses, not `{other}`");
-            refuse(stream, &Refused::plainly(because));
-        }
+/// What streams without a `jitter` of their own may save of their rate: around what they may save without a plan.
+const JITTERS: [Nanos; 8] = [
+    Nanos::from_millis(20),
+    Nanos::from_millis(50),
+    Nanos::from_millis(100),
+    Nanos::from_millis(200),
+    AHEAD,
+    Nanos::from_secs(1),
+    Nanos::from_secs(2),
+    Nanos::from_secs(4),
+];
+
+/// So often the CPU's part is computed again for batches that were chosen smaller than it was computed for.
+const ROUNDS: usize = 8;
+
+/// What every stream with a promise gets, and what is refused.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlannedStreams {
+    pub streams: Vec<PlannedStream>,
+    pub disks: Vec<PlannedDisk>,
+    /// What it starts from; none where nothing is planned.
+    pub asked: Option<String>,
+    pub refused: Vec<RefusedOf>,
+}
+
+impl PlannedStreams {
+    fn refuse(&mut self, stream: &Stream, why: &Refused) {
+        let each = stream.promises.iter().map(|promise| (stream.name.clone(), *promise, why.clone()));
+        self.refused.extend(each);
     }
-    let is_asked = |stream: &&Stream| promised(stream) && stream.promises.iter().all(is_kept_by_admission);
-    for disk in &workload.disks {
-        let here: Vec<&Stream> = workload
-            .streams
-            .iter()
-            .filter(is_asked)
-            .filter(|stream| stream.disk.as_deref() == Some(disk.name.as_str()))
-            .collect();
-        if !here.is_empty() {
-            on_disk(workload, disk, platform, &here, &mut planned, &mut refuse);
-        }
-    }
-    (planned, refused)
+}
+
+/// Whether a stream is served before best effort by who fetches ahead: with a promise under a plan, or with a batch.
+pub(crate) fn is_served(stream: &Stream) -> bool {
+    stream.batch.is_some() || is_asked(stream)
+}
+
+/// What its batches are taken to be before they are chosen.
+pub(crate) fn assumed_batch(stream: &Stream) -> u64 {
+    stream.batch.map_or_else(|| stream.access_bytes(), |bytes| bytes.0)
+}
+
+fn is_longest(stream: &Stream) -> bool {
+    stream.mode == BatchMode::Longest
+}
+
+fn is_asked(stream: &Stream) -> bool {
+    !is_longest(stream) && !stream.promises.is_empty() && stream.promises.iter().all(is_kept_by_admission)
 }
 
 /// Promises that follow when nothing is late.
@@ -65,86 +87,256 @@ fn is_kept_by_admission(promise: &Promise) -> bool {
     (counts && is_upper) || promise.response_limit().is_some()
 }
 
-fn on_disk(
+/// Plans every stream with a promise, beside these reserved threads, each with its activity's name.
+pub(crate) fn plan_streams(
     workload: &Workload,
-    disk: &Disk,
     platform: &Platform,
-    here: &[&Stream],
-    planned: &mut Vec<PlannedStream>,
-    refuse: &mut impl FnMut(&Stream, &Refused),
-) {
-    let names: BTreeSet<&str> = here.iter().map(|stream| stream.name.as_str()).collect();
-    // Others that are fetched in batches go before best effort, too.
-    let first: Vec<&Stream> = workload
-        .streams
-        .iter()
-        .filter(|stream| stream.disk.as_deref() == Some(disk.name.as_str()))
-        .filter(|stream| stream.batch.is_some() && !names.contains(stream.name.as_str()))
-        .collect();
-    let found = terms(workload, disk, platform, |stream| {
-        stream.batch.is_some() || names.contains(stream.name.as_str())
-    });
-    let disk_terms = match found {
-        Ok(found) => found,
-        Err(why) => {
-            let level = Level::Scheduled;
-            here.iter().for_each(|stream| {
-                refuse(
-                    stream,
-                    &Refused::plainly(format!(
-                        "disk {}: {why}; without a bound it is at most {level}",
-                        disk.name
-                    )),
-                )
-            });
-            return;
-        }
-    };
-    let floors = Floors { best_effort: floor(&disk_terms), memory: None };
-    let mut taken: Vec<&Stream> = first;
-    let mut admission = None;
-    for stream in here {
-        taken.push(stream);
-        let demands: Vec<_> = taken.iter().map(|stream| demand(stream)).collect();
-        match admit(&demands, &disk_terms, &floors) {
-            Ok(all) => admission = Some(all),
-            Err(why) => {
-                let found = nearest(&demands, demands.len() - 1, &disk_terms, &floors);
-                let who = taken.get(why.stream).map_or("", |stream| stream.name.as_str());
-                let of =
-                    if who == stream.name { String::new() } else { format!("beside it, stream {who}: ") };
-                let nearest = in_words(&found);
-                refuse(
-                    stream,
-                    &Refused { nearest, ..Refused::plainly(format!("disk {}: {of}{}", disk.name, why.why)) },
-                );
-                taken.pop();
-            }
+    threads: &[(String, ReservedThread)],
+) -> PlannedStreams {
+    let mut unasked = PlannedStreams::default();
+    for stream in workload.streams.iter().filter(|stream| !stream.promises.is_empty()) {
+        if !workload.disks.iter().any(|disk| is_on(stream, disk)) {
+            let because =
+                "it is on no disk of the workload, so nothing bounds how long that takes: give it `disk`";
+            unasked.refuse(stream, &Refused::plainly(because));
+        } else if let Some(other) = stream.promises.iter().find(|promise| !is_kept_by_admission(promise)) {
+            let because = format!("an admission keeps `late == 0` and responses, not `{other}`");
+            unasked.refuse(stream, &Refused::plainly(because));
+        } else if is_longest(stream) {
+            let because = "with `mode = \"longest\"` a batch is not asked for as soon as there is room for it: leave `mode` out";
+            unasked.refuse(stream, &Refused::plainly(because));
         }
     }
-    let Some(admission) = admission else { return };
-    let all = taken.iter().zip(&admission.streams);
-    let given = all.filter(|(stream, _)| names.contains(stream.name.as_str()));
-    planned.extend(given.map(|(stream, given)| reserved(stream, disk, &disk_terms, (&admission, given))));
+    let asked: Vec<&Stream> = workload
+        .streams
+        .iter()
+        .filter(|stream| is_asked(stream) && workload.disks.iter().any(|disk| is_on(stream, disk)))
+        .collect();
+    if asked.is_empty() {
+        return unasked;
+    }
+    let served: Vec<&Stream> = workload.streams.iter().filter(|stream| is_served(stream)).collect();
+    let mut batches: BTreeMap<&str, u64> =
+        served.iter().map(|stream| (stream.name.as_str(), assumed_batch(stream))).collect();
+    let bare: Vec<ReservedThread> = threads.iter().map(|(_, thread)| *thread).collect();
+    for _ in 0..ROUNDS {
+        let with: Vec<ServedStream<'_>> =
+            served.iter().map(|stream| (*stream, batches[stream.name.as_str()])).collect();
+        let is_reserved = |name: &str| threads.iter().any(|(planned, _)| planned == name);
+        let cpu = match cpu_part(&with, &bare, workload, platform, is_reserved) {
+            Ok(cpu) => cpu,
+            Err(why) => {
+                let why = Refused::plainly(format!("its threads have no CPU within a bound: {why}"));
+                asked.iter().for_each(|stream| unasked.refuse(stream, &why));
+                return unasked;
+            }
+        };
+        let found = on_all_disks((workload, platform), &asked, &cpu, unasked.clone());
+        let mut is_smaller = false;
+        for planned in &found.streams {
+            if let Some(batch) = batches.get_mut(planned.activity.as_str())
+                && planned.reservation.batch.0 < *batch
+            {
+                (*batch, is_smaller) = (planned.reservation.batch.0, true);
+            }
+        }
+        if !is_smaller {
+            return found;
+        }
+    }
+    let why =
+        Refused::plainly("no batch was found for which its threads have a CPU in time: give it `batch`");
+    asked.iter().for_each(|stream| unasked.refuse(stream, &why));
+    unasked
+}
+
+fn is_on(stream: &Stream, disk: &Disk) -> bool {
+    stream.disk.as_deref() == Some(disk.name.as_str())
+}
+
+/// Plans what is asked of each disk.
+fn on_all_disks(
+    (workload, platform): (&Workload, &Platform),
+    asked: &[&Stream],
+    cpu: &CpuPart,
+    mut found: PlannedStreams,
+) -> PlannedStreams {
+    for disk in &workload.disks {
+        let here: Vec<&Stream> = asked.iter().copied().filter(|stream| is_on(stream, disk)).collect();
+        if here.is_empty() {
+            continue;
+        }
+        let names: BTreeSet<&str> = here.iter().map(|stream| stream.name.as_str()).collect();
+        let question = Question { workload, platform, here: &here, names: &names, cpu };
+        let inside = |disk: &Disk| question.terms(disk).ok().map(|terms| terms.inside);
+        let mut best: Option<PlannedStreams> = None;
+        for candidate in candidates(workload, disk, inside) {
+            let answer = question.answer(&candidate);
+            let is_whole = answer.refused.is_empty();
+            if best.as_ref().is_none_or(|best| answer.streams.len() > best.streams.len()) {
+                best = Some(answer);
+            }
+            if is_whole {
+                break;
+            }
+        }
+        let best = best.unwrap_or_default();
+        found.streams.extend(best.streams);
+        found.disks.extend(best.disks);
+        found.refused.extend(best.refused);
+    }
+    if !found.streams.is_empty() {
+        found.asked = Some(toml::write(&excerpt(workload)));
+    }
+    found
+}
+
+/// Of a workload, what admissions of streams start from.
+fn excerpt(workload: &Workload) -> Workload {
+    let is_realtime =
+        |policy: &PolicySpec| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
+    let mut part = Workload {
+        disks: workload.disks.clone(),
+        streams: workload.streams.clone(),
+        irqs: workload.irqs.clone(),
+        groups: workload.groups.clone(),
+        ..Workload::default()
+    };
+    let tasks = workload.tasks.iter().filter(|task| is_realtime(&task.policy));
+    part.tasks = tasks.cloned().collect();
+    let loads = workload.loads.iter().filter(|load| load.disk.is_some() || is_realtime(&load.policy));
+    part.loads = loads.cloned().collect();
+    part
+}
+
+/// What is asked of one disk.
+struct Question<'a> {
+    workload: &'a Workload,
+    platform: &'a Platform,
+    /// The streams that are to be planned, and their names.
+    here: &'a [&'a Stream],
+    names: &'a BTreeSet<&'a str>,
+    cpu: &'a CpuPart,
+}
+
+impl Question<'_> {
+    fn terms(&self, disk: &Disk) -> Result<DiskTerms, String> {
+        let is_first = |stream: &Stream| stream.batch.is_some() || self.names.contains(stream.name.as_str());
+        let found = terms(self.workload, disk, self.platform, is_first)?;
+        Ok(DiskTerms { cpu: self.cpu.within, ..found })
+    }
+
+    /// What the streams get of it, set in one way.
+    fn answer(&self, candidate: &Candidate) -> PlannedStreams {
+        let (mut answer, disk) = (PlannedStreams::default(), &candidate.disk);
+        let disk_terms = match self.terms(disk) {
+            Ok(found) => found,
+            Err(why) => {
+                let level = Level::Scheduled;
+                let because = format!("disk {}: {why}; without a bound it is at most {level}", disk.name);
+                self.here.iter().for_each(|stream| answer.refuse(stream, &Refused::plainly(because.clone())));
+                return answer;
+            }
+        };
+        let floors = Floors { best_effort: floor(&disk_terms), memory: None };
+        // Others that are fetched in batches go before best effort, too.
+        let mut taken: Vec<&Stream> = self.workload.streams.iter().filter(|s| is_on(s, disk)).collect();
+        taken.retain(|stream| stream.batch.is_some() && !self.names.contains(stream.name.as_str()));
+        let found = match self.all(&taken, &disk_terms, &floors) {
+            Some((admission, jitter)) => {
+                taken.extend(self.here);
+                Some((admission, jitter))
+            }
+            None => {
+                let admission = self.one_by_one(&mut taken, (disk, &disk_terms, &floors), &mut answer);
+                admission.map(|admission| (admission, AHEAD))
+            }
+        };
+        let Some((admission, jitter)) = found else { return answer };
+        for (stream, given) in taken.iter().zip(&admission.streams) {
+            if self.names.contains(stream.name.as_str()) {
+                let jitter = stream.jitter.unwrap_or(jitter);
+                let (terms, admission, cpu) = (&disk_terms, &admission, self.cpu);
+                answer.streams.push(reserved(
+                    stream,
+                    disk,
+                    &Granted { terms, cpu, admission, given, jitter },
+                ));
+            }
+        }
+        answer.disks.push(candidate.planned());
+        answer
+    }
+
+    /// All streams beside those of `first`, with the jitter of those that have none of their own: of the ones that will do, with the least memory,
+    /// and of these with the least bound. A stream that may save more time of its rate makes up for longer batches, and asks for more at once.
+    fn all(&self, first: &[&Stream], terms: &DiskTerms, floors: &Floors) -> Option<(Admission, Nanos)> {
+        let all: Vec<&Stream> = first.iter().chain(self.here).copied().collect();
+        let admitted = |jitter: &Nanos| {
+            let demands: Vec<StreamDemand> = all.iter().map(|stream| self.demand(stream, *jitter)).collect();
+            admit(&demands, terms, floors).ok().map(|admission| (admission, *jitter))
+        };
+        let longest = |of: &Admission| of.streams.iter().map(|given| given.at_start).max();
+        // Memory is of whole batches, and of buffers that are still to be chosen.
+        let memory = |of: &Admission| -> u64 {
+            let chosen = all.iter().zip(&of.streams).filter(|(stream, _)| stream.buffer.is_none());
+            let each = chosen.map(|(stream, given)| {
+                let whole = given.buffer.div_ceil(given.batch.max(1)).saturating_mul(given.batch);
+                whole.saturating_mul(stream.count.into())
+            });
+            each.fold(0, u64::saturating_add)
+        };
+        JITTERS.iter().filter_map(admitted).min_by_key(|(of, _)| (memory(of), longest(of)))
+    }
+
+    fn demand(&self, stream: &Stream, jitter: Nanos) -> StreamDemand {
+        let is_open = stream.jitter.is_none() && self.names.contains(stream.name.as_str());
+        let asked = demand(stream);
+        if is_open { StreamDemand { jitter, ..asked } } else { asked }
+    }
+
+    /// One stream after the other beside those that are `taken`, which it joins where it is admitted.
+    fn one_by_one<'s>(
+        &'s self,
+        taken: &mut Vec<&'s Stream>,
+        (disk, terms, floors): (&Disk, &DiskTerms, &Floors),
+        answer: &mut PlannedStreams,
+    ) -> Option<Admission> {
+        let mut admission = None;
+        for stream in self.here {
+            taken.push(stream);
+            let demands: Vec<StreamDemand> = taken.iter().map(|stream| self.demand(stream, AHEAD)).collect();
+            match admit(&demands, terms, floors) {
+                Ok(all) => admission = Some(all),
+                Err(why) => {
+                    let found = nearest(&demands, demands.len() - 1, terms, floors);
+                    let who = taken.get(why.stream).map_or("", |stream| stream.name.as_str());
+                    let of =
+                        if who == stream.name { String::new() } else { format!("beside it, stream {who}: ") };
+                    let refused = Refused::plainly(format!("disk {}: {of}{}", disk.name, why.why));
+                    answer.refuse(stream, &Refused { nearest: in_words(&found), ..refused });
+                    taken.pop();
+                }
+            }
+        }
+        admission
+    }
 }
 
 /// What a stream is given, with its proof.
-fn reserved(
-    stream: &Stream,
-    disk: &Disk,
-    terms: &DiskTerms,
-    given: (&Admission, &Admitted),
-) -> PlannedStream {
+fn reserved(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> PlannedStream {
     PlannedStream {
         activity: stream.name.clone(),
         promises: stream.promises.clone(),
         reservation: DiskReservation {
             rate: stream.rate,
-            batch: Bytes(given.1.batch),
-            buffer: Bytes(given.1.buffer),
+            batch: Bytes(granted.given.batch),
+            buffer: Bytes(granted.given.buffer),
+            jitter: granted.jitter,
             priority: 0,
+            bound: granted.bound(),
         },
-        proof: proof(stream, disk, terms, given),
+        proof: proof(stream, disk, granted),
     }
 }
 
@@ -172,68 +364,4 @@ fn in_words(found: &Nearest) -> Vec<String> {
         found.count.map(|count| format!("count = {count}")),
     ];
     each.into_iter().flatten().collect()
-}
-
-fn proof(
-    stream: &Stream,
-    disk: &Disk,
-    terms: &DiskTerms,
-    (admission, given): (&Admission, &Admitted),
-) -> Proof {
-    let percent = |share: u64| format!("{:.1} %", share as f64 * 100.0 / (1u64 << SHARE) as f64);
-    // Rounded up to what a plan tells of.
-    let each = |time: Nanos| (crate::GRAIN * time.div_ceil(crate::GRAIN)).to_string();
-    let inputs = vec![
-        ProofInput::new("disk", format!("{} ({})", disk.name, disk.model.as_deref().unwrap_or_default())),
-        ProofInput::new(
-            "service of a request",
-            format!("{} and its bytes at {}", each(terms.read.fixed), terms.read.rate),
-        ),
-        ProofInput::new("longest request", Bytes(terms.request_bytes)),
-        ProofInput::new("best-effort requests at once", terms.beside_requests),
-        ProofInput::new("of those in the device", terms.inside),
-        ProofInput::new("the CPU's part", each(terms.cpu)),
-    ];
-    let steps = vec![
-        format!("a batch of {} takes {} of the disk at most", Bytes(given.batch), each(given.service)),
-        format!(
-            "all streams take {} of its time, this one {}",
-            percent(admission.share),
-            percent(given.share)
-        ),
-        format!("best effort and the device's own work go first for {} at most", each(admission.blocking)),
-        format!(
-            "a batch is there within {}, at the start within {}",
-            each(given.latency),
-            each(given.at_start)
-        ),
-        format!(
-            "so it falls behind by {} at most, and its buffer needs {}",
-            each(given.behind),
-            Bytes(given.needed)
-        ),
-        format!("best effort keeps {} in the long run, at worst", admission.best_effort),
-    ];
-    Proof {
-        theorem: format!("level {}: latency of batches before best effort", Level::Admitted),
-        source: "surety_analysis::streams; block/mq-deadline.c".to_owned(),
-        conclusion: format!("{} {}/s: no access is late", stream.count, Bytes(stream.rate.0)),
-        probability: None,
-        confidence: None,
-        inputs,
-        steps,
-        assumptions: vec![
-            format!(
-                "no more than {} best-effort requests have left the I/O scheduler at a time: a driver that takes more, as a loop device does, is limited by `depth`",
-                terms.inside
-            ),
-            format!("its thread has a CPU within {}", each(terms.cpu)),
-            "the disk is as its model says, and nobody else uses it".to_owned(),
-            "streams that are refused do not run, or not before best effort".to_owned(),
-            "it is fetched in batches at realtime I/O priority, one at a time".to_owned(),
-        ],
-        residual: None,
-        simulations: Vec::new(),
-        digest: None,
-    }
 }

@@ -197,7 +197,7 @@ fn streams_are_planned_or_refused_with_the_nearest() {
     let kept = plan(&of(3));
     assert!(kept.refusals.is_empty(), "{:?}", kept.refusals);
     let given = &kept.streams[0];
-    assert!(given.proof.theorem.contains("admitted") && given.proof.steps.len() == 6, "{given:?}");
+    assert!(given.proof.theorem.contains("admitted") && given.proof.steps.len() == 8, "{given:?}");
     let refused = plan(&of(12));
     assert!(refused.streams.is_empty());
     let nearest = &refused.refusals[0].nearest;

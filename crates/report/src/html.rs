@@ -10,7 +10,8 @@ mod over_time;
 
 use std::fmt::Write;
 
-use surety_model::plan::{Plan, PlannedReservation};
+use surety_model::plan::{Plan, PlannedReservation, PlannedStream, Proof};
+use surety_model::promise::Promise;
 use surety_model::verdict::Outcome;
 
 use crate::compare;
@@ -258,6 +259,14 @@ fn plan_section(plan: &Plan) -> String {
         );
     }
     plan.reservations.iter().for_each(|planned| reservation(&mut out, planned));
+    plan.streams.iter().for_each(|planned| of_disk(&mut out, planned));
+    for disk in &plan.disks {
+        let _ = write!(out, "<p>Disk <b>{}</b>: {}.</p><ul>", escape(&disk.disk), escape(&disk.in_words()));
+        disk.because.iter().for_each(|why| {
+            let _ = write!(out, "<li>{}</li>", escape(why));
+        });
+        out.push_str("</ul>\n");
+    }
     for refusal in &plan.refusals {
         let _ = write!(
             out,
@@ -280,7 +289,6 @@ fn plan_section(plan: &Plan) -> String {
 
 fn reservation(out: &mut String, planned: &PlannedReservation) {
     let r = &planned.reservation;
-    let proof = &planned.proof;
     let flags =
         [(r.reclaim, ", reclaims unused bandwidth"), (r.demote, ", runs on as a fair task when used up")];
     let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, text)| *text).collect();
@@ -293,11 +301,30 @@ fn reservation(out: &mut String, planned: &PlannedReservation) {
         chosen_time(r.period),
         crate::table::bandwidth(planned),
     );
+    argument(out, &planned.promises, &planned.proof);
+}
+
+fn of_disk(out: &mut String, planned: &PlannedStream) {
+    let r = &planned.reservation;
+    let _ = write!(
+        out,
+        "<details class=\"proof\"><summary><b>{}</b> {} in batches of {}, each there within {} <span>(a buffer of {})</span></summary>\n<dl>\n",
+        escape(&planned.activity),
+        r.rate,
+        r.batch,
+        chosen_time(r.bound),
+        r.buffer,
+    );
+    argument(out, &planned.promises, &planned.proof);
+}
+
+/// A proof in the list of terms that its caller began.
+fn argument(out: &mut String, promises: &[Promise], proof: &Proof) {
     let mut entry = |term: &str, content: String| {
         let _ = writeln!(out, "<dt>{term}</dt><dd>{content}</dd>");
     };
     let codes: Vec<String> =
-        planned.promises.iter().map(|p| format!("<code>{}</code>", escape(&p.to_string()))).collect();
+        promises.iter().map(|p| format!("<code>{}</code>", escape(&p.to_string()))).collect();
     entry("Promises", codes.join(", "));
     entry("Conclusion", escape(&proof.conclusion));
     if let Some(p) = proof.probability {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use surety_model::formats::record::{exact_integer, write_result};
-use surety_model::plan::{Plan, PlannedReservation};
+use surety_model::plan::{Plan, PlannedDisk, PlannedReservation, PlannedStream, Proof};
 
 use crate::row::Report;
 
@@ -37,13 +37,53 @@ fn plan(plan: &Plan) -> Value {
     json!({
         "platform": plan.platform.name,
         "reservations": plan.reservations.iter().map(reservation).collect::<Vec<_>>(),
+        "streams": plan.streams.iter().map(stream).collect::<Vec<_>>(),
+        "disks": plan.disks.iter().map(disk).collect::<Vec<_>>(),
         "refusals": plan.refusals,
+    })
+}
+
+fn stream(planned: &PlannedStream) -> Value {
+    let r = &planned.reservation;
+    json!({
+        "activity": planned.activity,
+        "promises": planned.promises,
+        "rate": r.rate.0,
+        "batch": r.batch.0,
+        "buffer": r.buffer.0,
+        "jitter_ns": r.jitter,
+        "io_priority": r.priority,
+        "bound_ns": r.bound,
+        "proof": proof(&planned.proof),
+    })
+}
+
+fn disk(planned: &PlannedDisk) -> Value {
+    json!({
+        "disk": planned.disk,
+        "scheduler": planned.scheduler,
+        "depth": planned.depth,
+        "request": planned.request.map(|bytes| bytes.0),
+        "tunables": planned.tunables,
+        "because": planned.because,
     })
 }
 
 fn reservation(planned: &PlannedReservation) -> Value {
     let r = &planned.reservation;
-    let proof = &planned.proof;
+    json!({
+        "activity": planned.activity,
+        "promises": planned.promises,
+        "runtime_ns": r.runtime,
+        "deadline_ns": r.deadline,
+        "period_ns": r.period,
+        "reclaim": r.reclaim,
+        "demote": r.demote,
+        "proof": proof(&planned.proof),
+    })
+}
+
+fn proof(proof: &Proof) -> Value {
     let inputs: Vec<Value> =
         proof.inputs.iter().map(|i| json!({ "name": i.name, "value": i.value })).collect();
     let simulations = proof.simulations.iter().map(|s| {
@@ -56,14 +96,6 @@ fn reservation(planned: &PlannedReservation) -> Value {
         })
     });
     json!({
-        "activity": planned.activity,
-        "promises": planned.promises,
-        "runtime_ns": r.runtime,
-        "deadline_ns": r.deadline,
-        "period_ns": r.period,
-        "reclaim": r.reclaim,
-        "demote": r.demote,
-        "proof": {
             "theorem": proof.theorem,
             "source": proof.source,
             "conclusion": proof.conclusion,
@@ -74,6 +106,5 @@ fn reservation(planned: &PlannedReservation) -> Value {
             "assumptions": proof.assumptions,
             "residual": proof.residual,
             "simulations": simulations.collect::<Vec<_>>(),
-        },
     })
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use surety_model::claim::Claim;
 use surety_model::plan::{Left, PLAN_SCHEMA, Plan};
-use surety_model::reservation::ReservationError;
+use surety_model::reservation::{DiskReservation, ReservationError};
 use surety_units::CpuSet;
 use thiserror::Error;
 
@@ -43,11 +43,13 @@ pub enum PlanFileError {
         /// Why.
         source: ReservationError,
     },
-    /// Reservations that nothing here puts in force.
-    #[error("it reserves a disk for `{activity}`, and this version puts reservations of CPUs in force only")]
+    /// Numbers that are no reservation of a disk.
+    #[error("the disk reservation of `{activity}` cannot be: {why}")]
     Disk {
         /// Whose.
         activity: String,
+        /// Which number, and what it should be.
+        why: &'static str,
     },
     /// A platform no arithmetic can be done with.
     #[error("the plan's platform cannot be: {why}")]
@@ -119,8 +121,9 @@ pub fn plan_from_json(text: &str) -> Result<Plan, PlanFileError> {
             .check()
             .map_err(|source| PlanFileError::Reservation { activity: other.name.clone(), source })?;
     }
-    if let Some(stream) = plan.streams.first() {
-        return Err(PlanFileError::Disk { activity: stream.activity.clone() });
+    for planned in &plan.streams {
+        disk_reservation(&planned.reservation)
+            .map_err(|why| PlanFileError::Disk { activity: planned.activity.clone(), why })?;
     }
     let platform = |why| Err(PlanFileError::Platform { why });
     if plan.platform.cpus == 0 {
@@ -143,4 +146,17 @@ pub fn plan_from_json(text: &str) -> Result<Plan, PlanFileError> {
         return platform("`deadline_cap` has the denominator 0");
     }
     Ok(plan)
+}
+
+/// What of a reservation of a disk cannot be.
+fn disk_reservation(of: &DiskReservation) -> Result<(), &'static str> {
+    let parts = [
+        (of.rate.0 > 0, "`rate` is above 0"),
+        (of.batch.0 > 0 && of.batch.0.is_multiple_of(4096), "`batch` is a multiple of 4096 bytes above 0"),
+        (of.buffer.0 >= of.batch.0, "`buffer` holds a batch at least"),
+        (of.priority < 8, "`priority` is between 0 and 7"),
+        (!of.jitter.is_negative(), "`jitter` is 0 or more"),
+        (of.bound.is_positive(), "`bound` is above 0"),
+    ];
+    parts.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, why)| Err(why))
 }

@@ -57,6 +57,7 @@ pub fn compared(report: &Report<'_>, style: &Style) -> String {
     }
     price(rows, &mut out, style);
     verdicts(rows, &mut out, style);
+    served(rows, &mut out, style);
     machines(rows, &mut out, style);
     degraded(rows, &mut out, style);
     let summary = report.summary();
@@ -232,6 +233,30 @@ fn unfit(row: &Row<'_>, out: &mut String, style: &Style) {
     }
 }
 
+/// How streams were served, in each row, where a plan guarantees them in any.
+fn served(rows: &[Row<'_>], out: &mut String, style: &Style) {
+    if !rows.iter().any(|row| row.record.reserved) {
+        return;
+    }
+    let of_streams = |row: &Row<'_>| -> Vec<(String, String)> {
+        let entries = row.record.in_force.environment.iter();
+        entries
+            .filter_map(|(name, words)| Some((name.strip_prefix("stream ")?.to_owned(), words.clone())))
+            .collect()
+    };
+    let all: Vec<(&str, Vec<(String, String)>)> =
+        rows.iter().map(|row| (row.label.as_str(), of_streams(row))).filter(|(_, s)| !s.is_empty()).collect();
+    if all.is_empty() {
+        return;
+    }
+    heading("streams", out, style);
+    for (label, streams) in all {
+        for (name, words) in streams {
+            *out += &paragraph(style, &format!("{label}, {name}: "), Tone::Plain, &words);
+        }
+    }
+}
+
 /// The machine of each row, and where its threads are on it; rows of which the same is to be said together.
 fn machines(rows: &[Row<'_>], out: &mut String, style: &Style) {
     let mut machines: Vec<(String, Vec<&str>)> = Vec::new();
@@ -355,10 +380,10 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
     out
 }
 
-/// What streams get of their disks, and each step of why that is enough.
+/// What streams get of their disks, how those are set, and each step of why that is enough.
 fn streams(plan: &Plan, style: &Style) -> String {
     let mut columns = vec![Column::words("stream")];
-    columns.extend(["rate", "batch", "buffer"].map(|title| Column::numbers(title, 0)));
+    columns.extend(["rate", "batch", "within", "buffer", "jitter"].map(|title| Column::numbers(title, 0)));
     columns.extend(["promise", "by"].map(Column::words));
     let lines = plan.streams.iter().map(|planned| {
         let r = &planned.reservation;
@@ -366,15 +391,25 @@ fn streams(plan: &Plan, style: &Style) -> String {
             Cell::plain(planned.activity.as_str()),
             Cell::plain(r.rate.to_string()),
             Cell::plain(r.batch.to_string()),
+            Cell::plain(chosen_time(r.bound)),
             Cell::plain(r.buffer.to_string()),
+            Cell::plain(chosen_time(r.jitter)),
             Cell::plain(texts(&planned.promises).join("; ")),
             Cell::plain(planned.proof.theorem.as_str()),
         ])
     });
     let mut out = Sheet { columns, lines: lines.collect() }.text(style);
+    for disk in &plan.disks {
+        out += &paragraph(style, &format!("disk {}: ", disk.disk), Tone::Plain, &disk.in_words());
+        for because in &disk.because {
+            out += &paragraph(style, "  ", Tone::Faint, because);
+        }
+    }
     for planned in &plan.streams {
-        let text = format!("{}: {}", planned.activity, planned.proof.steps.join("; "));
-        out += &paragraph(style, "", Tone::Plain, &text);
+        out += &paragraph(style, "", Tone::Plain, &format!("{}:", planned.activity));
+        for step in &planned.proof.steps {
+            out += &paragraph(style, "  ", Tone::Faint, step);
+        }
     }
     out
 }

@@ -8,13 +8,15 @@ use std::path::Path;
 
 use serde_json::Value;
 use shared::{plan, records, rows};
+use surety_model::plan::{Plan, PlannedDisk, PlannedStream};
 use surety_model::platform::{
     CpuSpec, Enforcement, IdleState, OtherReservation, Overheads, RealtimeDemand, RealtimeLimit,
 };
+use surety_model::reservation::DiskReservation;
 use surety_report::json::{RECORD_SCHEMA, record_json};
 use surety_report::plan_file::{PlanFileError, plan_from_json, plan_to_json};
 use surety_report::{Report, Summary, summary, summary_of_all};
-use surety_units::{CpuSet, Nanos};
+use surety_units::{Bytes, CpuSet, Nanos, Rate};
 
 /// Keys with the type named, from the tables of a format's page.
 fn documented(page: &str) -> BTreeMap<String, String> {
@@ -31,8 +33,41 @@ fn documented(page: &str) -> BTreeMap<String, String> {
     keys
 }
 
-/// Objects whose keys are free, or another page's.
-const FREE: [&str; 2] = ["results[].in_force.environment", "results[].in_force.machine"];
+/// Objects whose keys are free, or another page's or place's.
+const FREE: [&str; 6] = [
+    "results[].in_force.environment",
+    "results[].in_force.machine",
+    "streams[].proof",
+    "plan.streams[].proof",
+    "disks[].tunables",
+    "plan.disks[].tunables",
+];
+
+/// The plan with a stream and its disk.
+fn with_stream() -> Plan {
+    let mut plan = plan();
+    let (activity, promises) = ("movie".to_owned(), plan.reservations[0].promises.clone());
+    let reservation = DiskReservation {
+        rate: Rate(1_000_000),
+        batch: Bytes(65_536),
+        buffer: Bytes(262_144),
+        jitter: Nanos::from_millis(100),
+        priority: 0,
+        bound: Nanos::from_millis(120),
+    };
+    let proof = plan.reservations[0].proof.clone();
+    plan.streams = vec![PlannedStream { activity, promises, reservation, proof }];
+    plan.disks = vec![PlannedDisk {
+        disk: "d".to_owned(),
+        scheduler: "mq-deadline".to_owned(),
+        depth: Some(4),
+        request: Some(Bytes(131_072)),
+        tunables: BTreeMap::from([("async_depth".to_owned(), 16)]),
+        because: vec!["it is so".to_owned()],
+    }];
+    plan.asked = Some("format = 1\n".to_owned());
+    plan
+}
 
 /// Every key of a document with every value seen at it.
 fn keys_of<'v>(value: &'v Value, path: &str, found: &mut BTreeMap<String, Vec<&'v Value>>) {
@@ -91,7 +126,7 @@ fn agree(page: &str, documents: &[Value]) {
 fn records_are_as_documented() {
     let records = records();
     let rows = rows(&records);
-    let plan = plan();
+    let plan = with_stream();
     let report = Report {
         title: Some("A <title>"),
         file: Some("player.toml"),
@@ -206,7 +241,7 @@ fn plans_read_back_and_are_as_documented() {
     let mut endless = other.clone();
     endless.platform.realtime.iter_mut().for_each(|realtime| realtime.takes = None);
     let mut documents = Vec::new();
-    for plan in [plan(), other, endless] {
+    for plan in [plan(), with_stream(), other, endless] {
         let text = plan_to_json(&plan);
         assert!(text.ends_with("}\n"));
         assert_eq!(plan_from_json(&text).unwrap(), plan);
@@ -244,13 +279,9 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         value["platform"]["cpu_specs"] = serde_json::json!([{ "capacity": 1024 }, { "capacity": 512 }]);
         value.to_string()
     };
-    let with_disk = |priority: Value| {
-        let mut value = good.clone();
-        let mut stream = value["reservations"][0].clone();
-        let disk =
-            serde_json::json!({ "rate": 1_000_000, "batch": 65536, "buffer": 262_144, "priority": priority });
-        (stream["activity"], stream["reservation"]) = ("movie".into(), disk);
-        value["streams"] = [stream].into();
+    let with_disk = |key: &str, to: Value| {
+        let mut value: Value = serde_json::from_str(&plan_to_json(&with_stream())).unwrap();
+        value["streams"][0]["reservation"][key] = to;
         value.to_string()
     };
     let records = records();
@@ -272,8 +303,11 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         (apart(&["0"]), "`root_domains`"),
         (apart(&["1-0"]), "runs backwards"),
         (record, "this is a record"),
-        (with_disk(4.into()), "reserves a disk for `movie`"),
-        (with_disk(Value::Null), "damaged"),
+        (with_disk("priority", 8.into()), "`movie` cannot be: `priority`"),
+        (with_disk("batch", 1000.into()), "`movie` cannot be: `batch`"),
+        (with_disk("buffer", 4096.into()), "`movie` cannot be: `buffer`"),
+        (with_disk("bound", 0.into()), "`movie` cannot be: `bound`"),
+        (with_disk("priority", Value::Null), "damaged"),
     ] {
         let error: PlanFileError = plan_from_json(&text).unwrap_err();
         assert!(error.to_string().contains(says), "{says}: {error}");

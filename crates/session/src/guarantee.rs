@@ -120,15 +120,18 @@ impl<'a> Guarantee<'a> {
     /// For a workload, whose reservations of earlier plans are left out.
     ///
     /// # Errors
-    /// Nothing is promised of a task; threads are matched that are not the caller's to change; this kernel cannot run the workload. What
+    /// Nothing is promised of a task or a stream; threads are matched that are not the caller's to change; this kernel cannot run the workload. What
     /// theory or the simulator cannot is noted, and the loop goes without it.
     pub fn new(
         workload: Workload,
         request: Request,
         context: &'a dyn Context,
     ) -> Result<Guarantee<'a>, Failure> {
-        if workload.tasks.iter().all(|t| t.promises.is_empty()) {
-            let what = "the workload promises nothing about a task: there is nothing to guarantee";
+        let is_promised = workload.tasks.iter().any(|t| !t.promises.is_empty())
+            || workload.streams.iter().any(|s| !s.promises.is_empty());
+        if !is_promised {
+            let what =
+                "the workload promises nothing about a task or a stream: there is nothing to guarantee";
             return Err(Failure::request(what, "add `promise = [\"response <= 40ms @ 99%\"]` to a task"));
         }
         if !request.force {
@@ -174,7 +177,7 @@ impl<'a> Guarantee<'a> {
         let fitted = self.profile(&measured)?;
         let refused = self.plan(measured, &fitted)?;
         let plan = self.plan_made()?;
-        if plan.reservations.is_empty() && !plan.refusals.is_empty() {
+        if plan.is_empty() && !plan.refusals.is_empty() {
             self.predict_unreserved();
             // The verdict is of the last result: of what was measured, not of what was only simulated.
             self.results.sort_by_key(|(state, _)| *state == State::HostUnreserved);
@@ -201,20 +204,29 @@ impl<'a> Guarantee<'a> {
     /// What ends a run.
     pub fn profile(&mut self, measured: &Measured) -> Result<Fitted, Failure> {
         let asked = self.asked(&measured.refusals);
-        let fitted = if self.may_reserve() {
+        let fitted = if asked.tasks.iter().all(|task| task.promises.is_empty()) {
+            self.note_rights();
+            Fitted::new()
+        } else if self.may_reserve() {
             self.context.stage(Stage::Profiling);
             self.profile_reserved(&asked)?
         } else {
-            self.context.note(
-                "this user may not reserve CPU time, so work is fitted from the run above and the promise can only be \
-                 kept in simulation; run as root or with CAP_SYS_NICE to enforce it",
-            );
+            self.note_rights();
             let all: Vec<String> = asked.tasks.iter().map(|t| t.name.clone()).collect();
             let (_, record) = self.results.last().expect("a run was measured");
             self.fit(&asked, &all, (record, &Workers::of(&self.workload, record)), &measured.seen)
         };
         self.take_over(&fitted);
         Ok(fitted)
+    }
+
+    fn note_rights(&self) {
+        if !self.may_reserve() {
+            self.context.note(
+                "this user may not reserve CPU time, so work is fitted from the run above and the promise can only be \
+                 kept in simulation; run as root or with CAP_SYS_NICE to enforce it",
+            );
+        }
     }
 
     /// Plans every promise that was not refused before; what can be planned is kept in the plan beside what is refused.
@@ -295,6 +307,7 @@ impl<'a> Guarantee<'a> {
         // Plan, theory and simulator count what the kernel's own work took in this very run.
         if let Some(machine) = &record.in_force.machine {
             self.platform.overheads = machine.overheads;
+            self.platform.disk_driver = machine.disk_driver;
         }
         self.keep(State::HostUnreserved, record);
         Ok(Measured { seen, refusals })
@@ -468,6 +481,9 @@ impl<'a> Guarantee<'a> {
                 };
                 if let Some(plan) = &mut self.plan {
                     for planned in &mut plan.reservations {
+                        planned.proof.simulations.extend(evidence(&planned.activity));
+                    }
+                    for planned in &mut plan.streams {
                         planned.proof.simulations.extend(evidence(&planned.activity));
                     }
                 }

@@ -35,8 +35,8 @@ use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::record::loads::{Counts, file_figures, load_account};
 use surety_model::record::{
-    Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, ThreadInForce, over_with_batches,
-    stream_record,
+    Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, StreamThread, ThreadInForce,
+    level_of, over_with_batches, stream_record,
 };
 use surety_model::startup::Attempt;
 use surety_model::workload::{Direction, Load, Stream, Treatment, Workload};
@@ -121,6 +121,8 @@ impl World for SimWorld {
         stage.machine.programs_mut().io.close(options.warm_up + options.duration);
         let measured = Measured { stage: &stage, runs: &runs, options };
         let mut activities = measured.activities(workload, requests, &idle);
+        let mut in_force = self.in_force(workload, options, cpus, &stage);
+        in_force.environment.extend(measured.levels(workload));
         activities.extend(packets.close(stage.machine.recorder_mut()));
         for run in &runs {
             stage.machine.recorder_mut().mix(run.get_unsigned());
@@ -131,7 +133,7 @@ impl World for SimWorld {
             reserved: workload.is_reserved(),
             seed: Some(options.seed),
             duration: Some(options.duration),
-            in_force: self.in_force(workload, options, cpus, &stage),
+            in_force,
             degraded: self.not_simulated(workload),
             activities,
             trace: None,
@@ -262,8 +264,22 @@ impl Measured<'_> {
         })
     }
 
+    /// How much of a guarantee each stream had that a plan guarantees.
+    fn levels(&self, workload: &Workload) -> Vec<(String, String)> {
+        let of = |(index, stream): (usize, &Stream)| {
+            let (_, words) = level_of(stream, &self.stream_threads(index, stream))?;
+            Some((format!("stream {}", stream.name), format!("fetched ahead, {words}")))
+        };
+        workload.streams.iter().enumerate().filter_map(of).collect()
+    }
+
     fn stream(&self, index: usize, stream: &Stream) -> ActivityRecord {
         let (observe, end) = (self.options.warm_up, self.options.warm_up + self.options.duration);
+        stream_record(stream, &self.stream_threads(index, stream), (observe, end))
+    }
+
+    fn stream_threads(&self, index: usize, stream: &Stream) -> Vec<StreamThread> {
+        let end = self.options.warm_up + self.options.duration;
         let threads = self.actors(Activity::Stream(index)).filter_map(|(actor, member)| {
             let got = (self.runs[member.thread.index()], self.stage.machine.waits(member.thread).0);
             match actor {
@@ -285,7 +301,7 @@ impl Measured<'_> {
             }
             thread.batches = batches;
         }
-        stream_record(stream, &threads, (observe, end))
+        threads
     }
 
     fn mover(&self, index: usize, load: &Load) -> ActivityRecord {

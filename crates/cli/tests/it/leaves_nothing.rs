@@ -236,7 +236,10 @@ fn network_and_disk() -> String {
     }
     let has_maker = Command::new("mkfs.ext4").arg("-V").stderr(Stdio::null()).status().is_ok();
     if has_maker && Path::new("/dev/loop-control").exists() {
-        text += "[disk.d]\nmake = \"24MiB\"\nscheduler = \"mq-deadline\"\n\
+        text += "[disk.d]\nmake = \"24MiB\"\nscheduler = \"mq-deadline\"\ndepth = 4\n\
+                 tunables = { prio_aging_expire = 3600000 }\n\
+                 [[stream]]\nname = \"planned\"\nfile = { make = \"1MB\" }\nrate = \"200kB/s\"\ndisk = \"d\"\n\
+                 batch = \"64KiB\"\nbound = \"1s\"\n\
                  [[load]]\nname = \"writers\"\nkind = \"writers\"\ndisk = \"d\"\nsize = \"1MiB\"\n\
                  [[stream]]\nname = \"film\"\nfile = { make = \"1MB\" }\nrate = \"200kB/s\"\ndisk = \"d\"\n\
                  [[startup]]\nname = \"start\"\ndisk = \"d\"\ncold = true\nrepeat = 3\ngap = \"20ms\"\n\

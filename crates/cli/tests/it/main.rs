@@ -14,6 +14,7 @@ mod disks;
 mod emulated_disk;
 mod fitting;
 mod guarantee;
+mod guaranteed_streams;
 mod in_force;
 mod in_modes;
 mod interrupts;

@@ -73,6 +73,7 @@ pub(super) fn contract_of(stream: &Stream, batch: Bytes) -> Contract {
         buffer: Some(buffer_of(stream, batch.0)),
         repeats: true,
         notes_batches: true,
+        bound: stream.bound,
         ..Contract::new(stream.rate).with_access(stream.access_bytes()).with_batch(batch.0)
     }
 }
@@ -89,7 +90,9 @@ pub(super) fn refused(stream: &Stream, how: &str, error: &StreamError) -> WorldE
 /// What is said of a stream that went through a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
-    level: String,
+    level: Level,
+    /// What keeps it from a higher one, in words.
+    caveats: Vec<String>,
     buffer: u64,
     jitter: Nanos,
     stats: Stats,
@@ -115,13 +118,14 @@ pub(super) fn rest_of(station: &Station) -> Option<Rest> {
 }
 
 impl Fetched {
+    /// Why a plan's bound says nothing of this run, where what it relies on was not there.
+    pub(super) fn is_not_as_planned(&self) -> Option<String> {
+        (!self.caveats.is_empty()).then(|| format!("it was {}: {}", self.level, self.caveats.join("; ")))
+    }
+
     pub(super) fn of(said: Said, jitter: Nanos, writes: bool) -> Fetched {
-        let level = match said.caveats.is_empty() {
-            true => said.level.to_string(),
-            false => format!("{}: {}", said.level, said.caveats.join("; ")),
-        };
-        let Said { buffer, stats, batches, rest, .. } = said;
-        Fetched { level, buffer, jitter, stats, batches, writes, rest }
+        let Said { level, caveats, buffer, stats, batches, rest } = said;
+        Fetched { level, caveats, buffer, jitter, stats, batches, writes, rest }
     }
 
     /// When each batch was asked for and when it was there, since the beginning of the run.
@@ -165,15 +169,19 @@ impl Ahead {
 }
 
 /// In the environment of a record: how the threads of a stream were served.
-pub(super) fn described(fetched: &[&Fetched]) -> Option<String> {
+///
+/// `level`: how much of a guarantee a plan gave it, where all was as planned.
+pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<String> {
     let first = fetched.first()?;
+    let with_caveats =
+        || first.is_not_as_planned().map(|_| format!("{}: {}", first.level, first.caveats.join("; ")));
+    let level = with_caveats().or(level).unwrap_or_else(|| first.level.to_string());
     let worst = fetched.iter().map(|each| each.stats.worst_batch).max()?;
     let in_device = fetched.iter().map(|each| each.stats.worst_in_device).max()?;
     let least = fetched.iter().filter_map(|each| each.stats.least_ahead).min();
     let way = if first.writes { "written from a buffer" } else { "fetched ahead" };
     let mut text = format!(
-        "{way}, {}; {} each, jitter {}; longest batch {worst}, of that in the kernel and the disk {in_device}",
-        first.level,
+        "{way}, {level}; {} each, jitter {}; longest batch {worst}, of that in the kernel and the disk {in_device}",
         Bytes(first.buffer),
         first.jitter,
     );

@@ -5,7 +5,10 @@
 
 use surety_units::Nanos;
 
-use super::{Account, ActivityRecord, Basis, Distribution, Figure, JobOutcome, Observed, Share, Total};
+use super::{
+    Account, ActivityRecord, Basis, Caveat, Distribution, Figure, JobOutcome, Observed, Share, Total,
+};
+use crate::playout::Level;
 use crate::workload::{Activity, ActivityKind, Direction, Stream};
 
 /// Series of the time each access took.
@@ -36,6 +39,30 @@ pub struct StreamThread {
     pub run: Nanos,
     /// Time it wanted a CPU and had none, where that is known.
     pub waited: Option<Nanos>,
+}
+
+/// How much of a guarantee a stream had in a run that a plan guarantees, with the numbers; `None` where none does. A batch that took longer than
+/// was admitted ends it.
+pub fn level_of(stream: &Stream, threads: &[StreamThread]) -> Option<(Level, String)> {
+    let bound = stream.bound?;
+    let took = || threads.iter().flat_map(|thread| &thread.batches).map(|(asked, done)| *done - *asked);
+    let (count, beyond) = (took().count(), took().filter(|took| *took > bound).count());
+    let Some(longest) = took().max() else {
+        return Some((Level::Admitted, format!("{}: no batch was fetched", Level::Admitted)));
+    };
+    Some(if beyond > 0 {
+        let level = Level::Scheduled;
+        let were = if beyond == 1 { "batch was" } else { "batches were" };
+        let words = format!(
+            "{level}, not {}: {beyond} of {count} {were} there later than admitted, the longest after {longest} and not within {bound}",
+            Level::Verified
+        );
+        (level, words)
+    } else {
+        let level = Level::Verified;
+        let words = format!("{level}: {count} batches, the longest took {longest} of {bound} at most");
+        (level, words)
+    })
 }
 
 /// The record of a stream that was observed from one instant to another.
@@ -83,6 +110,9 @@ pub fn stream_record(
     }
     add(BATCH_LATENCY, fetched);
     add(FRAME_DISTANCE, frame_distances(threads, deadline, (observe, end)));
+    if let Some((Level::Observed | Level::Scheduled, words)) = level_of(stream, threads) {
+        record.caveats.push(Caveat::withholds(format!("it was {words}")));
+    }
     record.figures = vec![
         Figure::new("rate", rate, "B/s"),
         Figure::new("late", record.missed as f64, ""),

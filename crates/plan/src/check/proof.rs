@@ -20,11 +20,14 @@ fn altered(planned: &PlannedReservation, one: String, other: String) -> CheckErr
 
 /// Every proof is as it was written.
 pub(super) fn sealed(plan: &Plan) -> Result<(), CheckError> {
-    match plan.reservations.iter().find(|planned| !planned.proof.is_as_sealed()) {
+    let of_cpus = plan.reservations.iter().map(|planned| (&planned.activity, &planned.proof));
+    let of_disks = plan.streams.iter().map(|planned| (&planned.activity, &planned.proof));
+    match of_cpus.chain(of_disks).find(|(_, proof)| !proof.is_as_sealed()) {
         None => Ok(()),
-        Some(planned) => {
-            let digest = planned.proof.digest.as_deref().unwrap_or("none");
-            Err(altered(planned, "its proof".to_owned(), format!("the proof's digest ({digest})")))
+        Some((activity, proof)) => {
+            let digest = proof.digest.as_deref().unwrap_or("none");
+            let (one, other) = ("its proof".to_owned(), format!("the proof's digest ({digest})"));
+            Err(CheckError::Altered { activity: activity.clone(), one, other })
         }
     }
 }

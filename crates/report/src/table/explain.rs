@@ -1,6 +1,7 @@
 //! Proofs in full: everything an engineer needs to redo them by hand.
 
-use surety_model::plan::{Plan, PlannedReservation};
+use surety_model::plan::{Plan, PlannedReservation, PlannedStream, Proof};
+use surety_model::promise::Promise;
 
 use crate::quantity::{chosen_time, percent, probability};
 use crate::text::{Style, Tone, paragraph};
@@ -13,6 +14,19 @@ pub fn explain(plan: &Plan, style: &Style) -> String {
             out.push('\n');
         }
         one(planned, &mut out, style);
+    }
+    for planned in &plan.streams {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        of_disk(planned, &mut out, style);
+    }
+    for disk in &plan.disks {
+        out.push('\n');
+        out += &paragraph(style, &format!("disk {}: ", disk.disk), Tone::Strong, &disk.in_words());
+        for because in &disk.because {
+            out += &paragraph(style, "  ", Tone::Faint, because);
+        }
     }
     super::refusals(plan, &mut out, style);
     if out.is_empty() {
@@ -34,11 +48,31 @@ fn one(planned: &PlannedReservation, out: &mut String, style: &Style) {
         if r.demote { ", runs on as a fair task when the budget is used up" } else { "" },
     );
     *out += &paragraph(style, &format!("{}: ", planned.activity), Tone::Strong, &exact);
-    let proof = &planned.proof;
+    argument(&planned.promises, &planned.proof, out, style);
+}
+
+fn of_disk(planned: &PlannedStream, out: &mut String, style: &Style) {
+    let r = &planned.reservation;
+    let exact = format!(
+        "{} in batches of {}, each there within {} ({} ns), from a buffer of {}, jitter {}; I/O priority real-time {}",
+        r.rate,
+        r.batch,
+        chosen_time(r.bound),
+        r.bound.get(),
+        r.buffer,
+        chosen_time(r.jitter),
+        r.priority
+    );
+    *out += &paragraph(style, &format!("{}: ", planned.activity), Tone::Strong, &exact);
+    argument(&planned.promises, &planned.proof, out, style);
+}
+
+/// A proof, entry by entry.
+fn argument(promises: &[Promise], proof: &Proof, out: &mut String, style: &Style) {
     let mut entry = |word: &str, text: &str| {
         *out += &paragraph(style, &format!("  {word:<12}"), Tone::Faint, text);
     };
-    for promise in &planned.promises {
+    for promise in promises {
         entry("promise", &promise.to_string());
     }
     entry("conclusion", &proof.conclusion);

@@ -302,6 +302,8 @@ pub fn plan() -> Plan {
             },
         ],
         streams: Vec::new(),
+        disks: Vec::new(),
+        asked: None,
         refusals: vec![Refusal {
             activity: "audio".to_owned(),
             promise: promise("latency <= 2ms @ 99.9%"),

@@ -98,6 +98,7 @@ pub(super) fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> 
         jitter: table.quantity(reading, "jitter", "10ms"),
         buffer: table.quantity(reading, "buffer", "256KiB"),
         batch: table.quantity(reading, "batch", "160KiB"),
+        bound: table.quantity(reading, "bound", "120ms"),
         mode: batch_mode(reading, table),
         promises: promises(reading, table),
         name,

@@ -147,6 +147,7 @@ read     = "64KiB"
 jitter   = "10ms"
 buffer   = "1MiB"
 batch    = "160KiB"
+bound    = "120ms"
 mode     = "longest"
 group    = "ui"
 promise  = ["late == 0"]

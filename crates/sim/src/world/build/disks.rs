@@ -10,8 +10,8 @@ use surety_model::formats::io_trace::IoTrace;
 use surety_model::places::{FilePiece, FilePlace};
 use surety_model::startup::{Attempt, REPLAY_PRIORITY, SPIN_FAIR, SPIN_REALTIME};
 use surety_model::workload::{
-    ActivityKind, BatchMode, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, Startup, StartupBody,
-    Stream, StreamFile, Workload,
+    ActivityKind, BatchMode, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, STREAM_PRIORITY, Startup,
+    StartupBody, Stream, StreamFile, Workload,
 };
 use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
 use surety_units::{CpuSet, Nanos};
@@ -316,7 +316,7 @@ impl<'a> Builder<'a> {
     pub(in crate::world) fn stream(&mut self, index: usize, stream: &'a Stream) -> Result<(), WorldError> {
         self.group = stream.group.as_deref();
         let StreamFile::Make(size) = stream.file else { return Ok(()) };
-        let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(FAIR));
+        let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(self.policy_of(stream)));
         let named = self.stage.machine.recorder_mut().add_activity(&stream.name);
         for _ in 0..stream.count {
             let path = ActivityKind::Stream.path(&stream.name);
@@ -386,6 +386,13 @@ impl<'a> Builder<'a> {
             self.stage.machine.programs_mut().io.starts.subjects.push(subject);
         }
         Ok(())
+    }
+
+    /// How the threads of a stream run: under a plan above fair ones, where a scheduler takes that.
+    fn policy_of(&self, stream: &Stream) -> PolicySpec {
+        let fifo = PolicySpec::Fifo { priority: STREAM_PRIORITY };
+        let is_taken = self.stage.schedulers.iter().any(|row| row.takes.contains(&fifo.word()));
+        if stream.is_reserved() && is_taken { fifo } else { FAIR }
     }
 
     /// How the threads of replays run, and how much of a think time they look at the clock: as on the host, where a scheduler takes that.

@@ -76,6 +76,8 @@ pub(in crate::world) struct Fetcher {
     /// Of what is played from the buffer: when a batch is late.
     plan: Plan,
     credit: Credit,
+    /// Whether a bound counts on it to ask for a batch as soon as it may.
+    is_guaranteed: bool,
     is_fetching: bool,
     /// Where the batches under way begin: that which is read, and one that follows.
     under_way: VecDeque<u64>,
@@ -98,6 +100,7 @@ impl Fetcher {
             batches,
             plan: Plan::new(stream),
             credit: Credit::full(stream.rate, batch, jitter_of(stream), Nanos::ZERO),
+            is_guaranteed: stream.is_reserved(),
             is_fetching: false,
             under_way: VecDeque::with_capacity(2),
         }
@@ -147,7 +150,8 @@ impl Fetcher {
             return Step::Wait(self.seat.signal);
         }
         if !self.credit.is_enough(price) {
-            if !playout.player_waits {
+            // Who is not guaranteed looks again when the next access is played, by which it has the credit at the latest.
+            if !(playout.player_waits || self.is_guaranteed) {
                 playout.fetcher_waits = true;
                 return Step::Wait(self.seat.signal);
             }
@@ -211,6 +215,10 @@ impl Viewer {
         };
         if !playout.is_ready(playout.played + self.plan.access) {
             playout.player_waits = true;
+            // It waits for this one, which does not come before it has fetched.
+            if std::mem::take(&mut playout.fetcher_waits) {
+                return Step::Signal(playout.signals.1);
+            }
             return Step::Wait(self.seat.signal);
         }
         if !std::mem::replace(&mut self.is_copied, true) {

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use surety_analysis::streams::{DiskTerms, PAGE, Service, StreamDemand};
 use surety_block::kernels::KERNELS;
 use surety_device::SECTOR;
 use surety_device::profile::Profile;
@@ -14,6 +13,8 @@ use surety_model::platform::{DiskDriver, Platform};
 use surety_model::playout::jitter_of;
 use surety_model::workload::{Direction, Disk, FileUse, IoPriority, Load, Stream, Workload};
 use surety_units::Nanos;
+
+use super::{DiskTerms, PAGE, Service, StreamDemand};
 
 /// From when a stream may have a batch until its thread has asked for it, at most: stated, not measured, for threads of the fair class on a machine
 /// with a CPU to spare.

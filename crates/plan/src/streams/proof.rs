@@ -1,0 +1,114 @@
+//! [`proof`]: why what a stream is given is enough, line by line.
+
+use surety_analysis::serving::CpuPart;
+use surety_analysis::streams::{Admission, Admitted, DiskTerms, Level, SHARE};
+use surety_model::plan::{Proof, ProofInput};
+use surety_model::workload::{Disk, Stream};
+use surety_units::{Bytes, Nanos, Rate};
+
+/// Rounded up to what a plan tells of.
+fn rounded_up(time: Nanos) -> Nanos {
+    crate::GRAIN * time.div_ceil(crate::GRAIN)
+}
+
+fn streams(count: u32) -> String {
+    if count == 1 { "1 stream".to_owned() } else { format!("{count} streams") }
+}
+
+/// When an access is late, which a buffer that the plan chooses changes.
+fn due(stream: &Stream, given: &Admitted) -> String {
+    let with = Stream { buffer: Some(Bytes(given.buffer)), ..stream.clone() };
+    let within = format!("an access is late {} after its release", with.deadline());
+    match stream.deadline() {
+        before if before == with.deadline() => within,
+        before => format!("{within}, when this buffer is empty; as the workload declares it, {before} after"),
+    }
+}
+
+/// Rounded down to three or four digits.
+fn at_least(rate: Rate) -> String {
+    match rate.0 {
+        0..1_000_000 => format!("{}.{} kB/s", rate.0 / 1000, rate.0 % 1000 / 100),
+        _ => format!("{}.{:02} MB/s", rate.0 / 1_000_000, rate.0 % 1_000_000 / 10_000),
+    }
+}
+
+/// What a stream is granted, and by what.
+#[derive(Clone, Copy)]
+pub(super) struct Granted<'a> {
+    pub terms: &'a DiskTerms,
+    pub cpu: &'a CpuPart,
+    pub admission: &'a Admission,
+    pub given: &'a Admitted,
+    pub jitter: Nanos,
+}
+
+impl Granted<'_> {
+    /// From wanting a batch until it is there, at most: at the start, with the CPU's part.
+    pub(super) fn bound(&self) -> Nanos {
+        rounded_up(self.given.at_start.max(self.given.latency).saturating_add(self.cpu.within))
+    }
+}
+
+pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proof {
+    let Granted { terms, cpu, admission, given, jitter } = *granted;
+    let percent = |share: u64| format!("{:.1} %", share as f64 * 100.0 / (1u64 << SHARE) as f64);
+    let each = |time: Nanos| rounded_up(time).to_string();
+    let inputs = vec![
+        ProofInput::new("disk", format!("{} ({})", disk.name, disk.model.as_deref().unwrap_or_default())),
+        ProofInput::new(
+            "service of a request",
+            format!("{} and its bytes at {}", each(terms.read.fixed), terms.read.rate),
+        ),
+        ProofInput::new("credit beyond a batch", format!("{jitter} of its rate")),
+        ProofInput::new("longest request", Bytes(terms.request_bytes)),
+        ProofInput::new("best-effort requests at once", terms.beside_requests),
+        ProofInput::new("of those in the device", terms.inside),
+        ProofInput::new("the CPU's part", each(terms.cpu)),
+    ];
+    let mut steps = cpu.steps.clone();
+    steps.extend([
+        format!("a batch of {} takes {} of the disk at most", Bytes(given.batch), each(given.service)),
+        format!(
+            "all streams take {} of its time, this one {}",
+            percent(admission.share),
+            percent(given.share)
+        ),
+        format!("best effort and the device's own work go first for {} at most", each(admission.blocking)),
+        format!(
+            "a batch is there within {}, at the start within {}; with the CPU's part, asked for and taken, within {}",
+            each(given.latency),
+            each(given.at_start),
+            granted.bound()
+        ),
+        format!(
+            "so it falls behind by {} at most, and its buffer needs {}",
+            each(given.behind),
+            Bytes(given.needed.next_multiple_of(1024))
+        ),
+        due(stream, given),
+        format!("best effort keeps {} in the long run, at worst", at_least(admission.best_effort)),
+    ]);
+    Proof {
+        theorem: format!("level {}: latency of batches before best effort", Level::Admitted),
+        source: "surety_analysis::streams; surety_analysis::serving; block/mq-deadline.c".to_owned(),
+        conclusion: format!("{} of {}: no access is late", streams(stream.count), stream.rate),
+        probability: None,
+        confidence: None,
+        inputs,
+        steps,
+        assumptions: vec![
+            format!(
+                "at most {} of best effort's requests have left the I/O scheduler at a time: a driver that takes more, as a loop device does, is limited by `depth`",
+                terms.inside
+            ),
+            "the thread that reads it and the one that fetches are SCHED_FIFO, and go to a CPU that runs nothing above them as soon as there is one".to_owned(),
+            "the disk is as its model says, and nobody else uses it".to_owned(),
+            "streams that are refused do not run, or not before best effort".to_owned(),
+            "it is fetched in batches at realtime I/O priority, one at a time".to_owned(),
+        ],
+        residual: None,
+        simulations: Vec::new(),
+        digest: None,
+    }
+}

@@ -1,0 +1,118 @@
+//! [`candidates`]: how a disk may be set so that what streams get of it has a bound, with the reason of each setting that the workload leaves open.
+
+use std::collections::BTreeMap;
+
+use surety_device::SECTOR;
+use surety_device::profile::Profile;
+use surety_model::plan::PlannedDisk;
+use surety_model::workload::{Direction, Disk, FileUse, Workload};
+use surety_units::Bytes;
+
+/// The scheduler with a bound.
+const SCHEDULER: &str = "mq-deadline";
+/// `BLKDEV_MIN_RQ`: the kernel gives no queue fewer requests.
+const DEPTH: u32 = 4;
+/// The largest request: a window of read-ahead (`VM_READAHEAD_PAGES`).
+const REQUEST: Bytes = Bytes(128 << 10);
+/// An hour, in ms: nothing that waits has aged by then.
+const NEVER: u64 = 3_600_000;
+/// Of the requests of a queue, what writes may have, as one part in so many.
+const WRITES: u32 = 16;
+
+/// A disk as it may be set, with why.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub disk: Disk,
+    pub because: Vec<String>,
+}
+
+impl Candidate {
+    pub(super) fn planned(&self) -> PlannedDisk {
+        let Disk { name, scheduler, depth, request, tunables, .. } = self.disk.clone();
+        PlannedDisk {
+            disk: name,
+            scheduler: scheduler.unwrap_or_else(|| SCHEDULER.to_owned()),
+            depth,
+            request,
+            tunables,
+            because: self.because.clone(),
+        }
+    }
+
+    fn with(&self, because: String, set: impl FnOnce(&mut Disk)) -> Candidate {
+        let mut with = self.clone();
+        set(&mut with.disk);
+        with.because.push(because);
+        with
+    }
+}
+
+/// Ways to set a disk, the one to be preferred first. What the workload sets stays as it is. `inside` says how many requests of
+/// best effort may have left the I/O scheduler of a disk.
+pub(super) fn candidates(
+    workload: &Workload,
+    disk: &Disk,
+    inside: impl Fn(&Disk) -> Option<u64>,
+) -> Vec<Candidate> {
+    let mut first = Candidate { disk: disk.clone(), because: Vec::new() };
+    if disk.scheduler.is_none() {
+        let because = format!("scheduler {SCHEDULER}: it serves the realtime class first");
+        first = first.with(because, |disk| disk.scheduler = Some(SCHEDULER.to_owned()));
+    }
+    if first.disk.scheduler.as_deref() != Some(SCHEDULER) {
+        return vec![first];
+    }
+    let profile = disk.model.as_deref().and_then(|model| Profile::of_model(model, &BTreeMap::new()).ok());
+    if !disk.tunables.contains_key("prio_aging_expire") {
+        let because = "prio_aging_expire an hour: no request of best effort ages and goes first".to_owned();
+        first = first.with(because, |disk| set_tunable(disk, "prio_aging_expire", NEVER));
+    }
+    if let Some(profile) = &profile
+        && !disk.tunables.contains_key("async_depth")
+        && is_written_through_cache(workload, disk)
+    {
+        let queue = profile.requests_scheduled();
+        let places = u64::from((queue / WRITES).max(1));
+        let because = format!(
+            "async_depth {places} of the queue's {queue} requests: the flusher takes all that it may have, and streams and readers wait for one"
+        );
+        first = first.with(because, |disk| set_tunable(disk, "async_depth", places));
+    }
+    if disk.depth.is_none() {
+        let limited = Disk { depth: Some(DEPTH), ..first.disk.clone() };
+        if let (Some(now), Some(then)) = (inside(&first.disk), inside(&limited))
+            && then < now
+        {
+            let because = format!(
+                "depth {DEPTH}, the fewest that the kernel gives a queue: what its driver has taken goes before a batch, {then} requests instead of {now}"
+            );
+            first = first.with(because, |disk| disk.depth = Some(DEPTH));
+        }
+    }
+    let longest = profile.and_then(|profile| profile.request_sectors_max()).unwrap_or(u32::MAX);
+    if disk.request.is_some() || u64::from(longest) * SECTOR <= REQUEST.0 {
+        return vec![first];
+    }
+    let because = format!(
+        "request {REQUEST}: a longer one of best effort would be waited for, and a window of read-ahead is as long"
+    );
+    let short = first.with(because, |disk| disk.request = Some(REQUEST));
+    vec![short, first]
+}
+
+fn set_tunable(disk: &mut Disk, name: &str, value: u64) {
+    disk.tunables.insert(name.to_owned(), value);
+}
+
+/// Whether something leaves pages of a disk to the flusher.
+fn is_written_through_cache(workload: &Workload, disk: &Disk) -> bool {
+    let is_here = |name: &Option<String>| name.as_deref() == Some(disk.name.as_str());
+    let writes = [FileUse::Writes, FileUse::Copies, FileUse::Syncs];
+    let by_load = workload.loads.iter().any(|load| {
+        let uses = load.kind.row().file_use;
+        let cached = !load.direct || uses == Some(FileUse::Syncs);
+        is_here(&load.disk) && cached && uses.is_some_and(|uses| writes.contains(&uses))
+    });
+    let of_stream = |direction| direction == Direction::Write;
+    by_load || workload.streams.iter().any(|stream| is_here(&stream.disk) && of_stream(stream.direction))
+}
