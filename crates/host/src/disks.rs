@@ -633,7 +633,7 @@ mod tests {
         (wanted.make, wanted.depth, wanted.request) = (None, Some(4), Some(Bytes(128 << 10)));
         wanted.tunables = BTreeMap::from([("async_depth".to_owned(), 16)]);
         let throttles = device.queue(THROTTLING).is_some();
-        wanted.wbt = throttles.then_some(Nanos::from_secs(10));
+        wanted.wbt = throttles.then_some(Nanos::from_millis(1));
         let bindings = Bindings::from([("d".to_owned(), device.path().to_owned())]);
         let mut made = match Disks::prepare(&limited, &bindings, &workshop) {
             Ok(made) => made,
