@@ -14,6 +14,7 @@
 //! response time of a job under global fixed priorities that begins with all before it carried in (Bertogna and Cirinei, RTSS 2007).
 
 use surety_model::platform::{Platform, RealtimeDemand};
+use surety_model::playout::jitter_of;
 use surety_model::workload::{Arrivals, Irq, Load, PolicySpec, Stream, Task, Workload};
 use surety_units::{Nanos, Rate};
 
@@ -96,7 +97,8 @@ pub fn cpu_part(
 pub fn taken(streams: &[ServedStream<'_>], window: Nanos) -> Nanos {
     streams.iter().fold(Nanos::ZERO, |sum, (stream, batch)| {
         let one = of_jobs(stream, stream.access_bytes(), window, copy(stream))
-            .saturating_add(of_jobs(stream, *batch, window, PER_BATCH));
+            .saturating_add(of_jobs(stream, *batch, window, PER_BATCH))
+            .saturating_add(saved(stream, *batch));
         sum.saturating_add(Nanos::new(one.get().saturating_mul(stream.count.into())))
     })
 }
@@ -136,6 +138,13 @@ fn copy(stream: &Stream) -> Nanos {
 fn of_jobs(stream: &Stream, bytes: u64, window: Nanos, each: Nanos) -> Nanos {
     let apart = Nanos::SECOND.mul_ratio(bytes.max(1), stream.rate.0.max(1)).max(Nanos::new(1));
     Nanos::new(each.get().saturating_mul(window.div_ceil(apart).max(1)))
+}
+
+/// Of asking for batches that a stream has saved credit for: they may come one behind the other.
+fn saved(stream: &Stream, batch: u64) -> Nanos {
+    let bytes = i128::from(stream.rate.0) * i128::from(jitter_of(stream).get()) / 1_000_000_000;
+    let batches = u64::try_from(bytes).unwrap_or(u64::MAX).div_ceil(batch.max(1));
+    Nanos::new(PER_BATCH.get().saturating_mul(i64::try_from(batches).unwrap_or(i64::MAX)))
 }
 
 /// CPUs of the smallest root domain.

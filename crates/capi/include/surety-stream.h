@@ -23,9 +23,9 @@
  *
  * Processes: the streams of one disk are served by one thread of the process. It begins with the first surety_fopen of a file on
  * that disk, ends with the last surety_fclose, and gets no signals. It is not there after fork(): in a child the streams of the
- * parent fail with EBADF, and a child that goes on without execve() opens its own. No other thread may be in surety_fopen
- * or surety_fclose during a fork() of a child that does so. Files are closed on execve(). What was written and neither flushed nor
- * closed is lost at exit().
+ * parent fail with EBADF, and a child that goes on without execve() opens its own. No other thread may be in a function of
+ * this library during a fork() of a child that does so. Files are closed on execve(). What was written and neither flushed nor
+ * closed is lost at exit(), and a file that was made is as long as the room it was given then: its end reads as zeros.
  */
 
 #ifndef SURETY_STREAM_H
@@ -54,7 +54,7 @@ struct surety_contract {
     uint64_t batch;     /* bytes fetched at once, rounded up to pages; 80 KiB */
     uint64_t buffer;    /* bytes of the play-out buffer; access + batch + what the rate gives in the jitter, at least access + batch */
     uint64_t bound_ns;  /* the longest time from asking for a batch until it is there, where that was admitted (surety plan); none */
-    uint64_t length;    /* bytes that will be written, to have room for them from the beginning; not known */
+    uint64_t length;    /* bytes that will be written, to have room for them from the beginning; not known. Of "w" alone */
     uint64_t flush_ns;  /* what is written is brought to the medium each time so much of the stream was; when the program asks */
     uint64_t flags;     /* SURETY_REPEATS | SURETY_PAUSED */
 };

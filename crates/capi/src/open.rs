@@ -325,7 +325,7 @@ impl Ends {
         let reader = self.reader()?;
         let from = match whence {
             Whence::Begin => 0,
-            Whence::Current => reader.position(),
+            Whence::Current => reader.place(),
             Whence::End => reader.size()?,
         };
         let to = i128::from(from) + i128::from(offset);

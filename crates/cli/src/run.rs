@@ -79,6 +79,14 @@ fn planned(workload: &Workload, path: &Path) -> Result<Workload, Failure> {
                 .help("plan this workload: `surety plan WORKLOAD --output PLAN`"));
         }
     }
+    if plan.asked.as_ref().is_some_and(|asked| *asked != surety_plan::streams::asked_of(workload)) {
+        let said = format!(
+            "{}: its streams were admitted beside other streams, loads, disks or realtime threads than this workload has",
+            path.display()
+        );
+        return Err(Failure::new(Code::BadInput, said)
+            .help("plan this workload: `surety plan WORKLOAD --output PLAN`"));
+    }
     Ok(plan.apply_to(workload))
 }
 

@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use surety_device::profile::Profile;
 use surety_kernel::block::{BlockDevice, Content, room_in};
 use surety_kernel::extents::pieces_of;
 use surety_kernel::files::{evict, nameless_in};
@@ -64,6 +65,8 @@ pub struct RunDisk<'a> {
     tunables: BTreeMap<String, u64>,
     /// Writes of the page cache are throttled, as asked for.
     throttles: bool,
+    /// Its driver takes more requests at a time than its model, and no `depth` limits them.
+    overtakes: bool,
     _scheduler: Option<Journalled<'a>>,
     _limits: Limits<'a>,
     device: BlockDevice,
@@ -181,6 +184,11 @@ impl<'a> RunDisk<'a> {
     ) -> Result<RunDisk<'a>, WorldError> {
         let name = &disk.name;
         let (device, backing) = RunDisk::device(disk, bound, workshop)?;
+        let taken = disk.model.as_deref().and_then(|model| Profile::of_model(model, workshop.files).ok());
+        let more = |profile: Profile| {
+            device.tags().is_none_or(|tags| u64::from(tags) > u64::try_from(profile.depth()).unwrap_or(0))
+        };
+        let overtakes = disk.depth.is_none() && taken.is_some_and(more);
         let limits = device.keeping_read_ahead(|| limit(disk, &device, workshop))?;
         let scheduler = match &disk.scheduler {
             Some(wanted) => Some(set_scheduler(name, &device, wanted, workshop)?),
@@ -214,6 +222,7 @@ impl<'a> RunDisk<'a> {
             settings,
             tunables: disk.tunables.clone(),
             throttles: disk.wbt.is_some(),
+            overtakes,
             _scheduler: scheduler,
             _limits: limits,
             device,
@@ -275,6 +284,11 @@ impl<'a> RunDisk<'a> {
         }
         self.emulated().into_iter().for_each(Emulated::begin);
         Ok(())
+    }
+
+    /// Whether best effort goes before streams in its driver, as far as that takes more than a disk of its model.
+    pub fn overtakes(&self) -> bool {
+        self.overtakes
     }
 
     /// The root of its file system; valid in this process, and in what it starts until the program begins.

@@ -57,6 +57,8 @@ struct Player {
     name: String,
     /// Says in the trace which accesses were not in time.
     speaker: Speaker,
+    /// Why a bound is none here.
+    objection: Option<String>,
 }
 
 /// What one thread did.
@@ -163,7 +165,7 @@ impl Player {
         let block = stream.access_bytes();
         let wants_direct = block.is_multiple_of(ALIGNMENT as u64);
         let (file, is_direct, blocks) = match &stream.file {
-            StreamFile::Make(size) => made(stream, size.0 / block, number, wants_direct, ground)?,
+            StreamFile::Make(size) => made(stream, size.0, number, wants_direct, ground)?,
             StreamFile::Path(path) => {
                 found(path, block, wants_direct).map_err(|why| refused(stream, format!("`{path}` {why}")))?
             }
@@ -190,6 +192,7 @@ impl Player {
             deadline: stream.deadline(),
             name: stream.name.clone(),
             speaker: Speaker::default(),
+            objection: stream.bound.and_then(|_| ground.overtaken(stream.disk.as_deref())),
         })
     }
 
@@ -250,6 +253,12 @@ impl Player {
             run.accesses.push(StreamAccess { release, done: Some(done) });
         }
         run.metered = meter.finish();
+        self.tell(&mut run, window);
+        run
+    }
+
+    /// What there is to say of its buffer.
+    fn tell(&mut self, run: &mut StreamRun, window: &Window) {
         match &mut self.bytes {
             Bytes::ByBlock { is_direct, .. } => run.is_direct = *is_direct,
             Bytes::Ahead(ahead) => run.fetched = Some(ahead.fetched()),
@@ -259,7 +268,9 @@ impl Player {
                 run.fetched = Some(fetched);
             }
         }
-        run
+        if let (Some(fetched), Some(why)) = (&mut run.fetched, &self.objection) {
+            fetched.object(why.clone());
+        }
     }
 
     fn missed(&mut self, number: u64, fate: SpanFate, begin: Nanos, end: Nanos) {
@@ -304,17 +315,21 @@ impl Player {
 /// A file made for the run: past the page cache where its file system can, else dropped from it.
 fn made(
     stream: &Stream,
-    blocks: u64,
+    size: u64,
     number: u64,
     wants_direct: bool,
     ground: &Ground<'_>,
 ) -> Result<(BlockFile, bool, u64), WorldError> {
+    // Of whole batches, so that no round has a shorter one, which costs the disk almost as much.
+    let unit = stream.batch.map_or(stream.access_bytes(), |batch| batch.0.next_multiple_of(ALIGNMENT as u64));
+    let blocks = size / unit;
     if blocks == 0 {
-        return Err(refused(stream, "its file is smaller than one access"));
+        let what = if stream.batch.is_some() { "batch" } else { "access" };
+        return Err(refused(stream, format!("its file is smaller than one {what}")));
     }
     let object = format!("stream.{}", stream.name);
     let of = FileOf { object: &object, disk: stream.disk.as_deref() };
-    let block = usize::try_from(stream.access_bytes()).unwrap_or(usize::MAX);
+    let block = usize::try_from(unit).unwrap_or(usize::MAX);
     let file = Shape { block, blocks, direct: false }.make(of, number, ground)?;
     let direct = wants_direct.then(|| reopen_direct(file.file(), true).ok()).flatten();
     let _ = evict(file.file());

@@ -316,6 +316,28 @@ pub fn disk_of(device: u64) -> u64 {
     disk_below(Path::new("/sys/dev/block"), device).unwrap_or(device)
 }
 
+/// Whether a write to a file that is there may wait for a commit of its file system's journal, which notes when it was written. Only ext4 without a journal is
+/// known not to: `/proc/fs/jbd2` lists those that have one by their devices.
+pub fn waits_for_journal(file: &fs::File) -> bool {
+    waits_for_journal_in(file, Path::new("/proc/fs/jbd2")).unwrap_or(true)
+}
+
+/// The same with the list anywhere; `None`: it cannot be told.
+fn waits_for_journal_in(file: &fs::File, journals: &Path) -> Option<bool> {
+    use std::os::unix::fs::MetadataExt;
+    if rustix::fs::fstatfs(file).ok()?.f_type != EXT4_SUPER_MAGIC {
+        return Some(true);
+    }
+    let device = file.metadata().ok()?.dev();
+    let place = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
+    let device = fs::canonicalize(place).ok()?;
+    // A journal's directory is called by its device and its inode.
+    let mark = format!("{}-", device.file_name()?.to_str()?);
+    let listed = |name: &str| name.strip_prefix(&mark).is_some_and(|inode| inode.parse::<u64>().is_ok());
+    let mut names = fs::read_dir(journals).ok()?.flatten();
+    Some(names.any(|entry| entry.file_name().to_str().is_some_and(listed)))
+}
+
 /// The same with sysfs anywhere; `None`: no partition.
 fn disk_below(numbers: &Path, device: u64) -> Option<u64> {
     let partition = numbers.join(format!("{}:{}", libc::major(device), libc::minor(device)));
@@ -327,6 +349,9 @@ fn disk_below(numbers: &Path, device: u64) -> Option<u64> {
     let (major, minor) = number.trim().split_once(':')?;
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
+
+/// `EXT4_SUPER_MAGIC` of `include/uapi/linux/magic.h`: of ext2 to ext4.
+const EXT4_SUPER_MAGIC: rustix::fs::FsWord = 0xef53;
 
 #[cfg(test)]
 mod tests {
@@ -347,6 +372,26 @@ mod tests {
         assert_eq!(disk_below(&numbers, libc::makedev(0, 44)), None);
         // No device of this machine is of another's kind.
         assert_eq!(disk_of(libc::makedev(0, 44)), libc::makedev(0, 44));
+    }
+
+    #[test]
+    fn a_file_system_with_a_journal_is_in_the_kernels_list() {
+        let (directory, list) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = fs::File::create(directory.path().join("f")).unwrap();
+        let told = waits_for_journal_in(&file, list.path());
+        assert!(waits_for_journal_in(&file, Path::new("/no/such/list")).is_none_or(|waits| waits));
+        // On ext4 nothing is listed here; on what else there is, nothing is known.
+        let is_ext4 = rustix::fs::fstatfs(&file).unwrap().f_type == EXT4_SUPER_MAGIC;
+        assert_eq!(told, Some(!is_ext4));
+        if is_ext4 {
+            use std::os::unix::fs::MetadataExt;
+            let device = file.metadata().unwrap().dev();
+            let place = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
+            let name = fs::canonicalize(place).unwrap();
+            let name = name.file_name().unwrap().to_str().unwrap();
+            fs::create_dir(list.path().join(format!("{name}-8"))).unwrap();
+            assert_eq!(waits_for_journal_in(&file, list.path()), Some(true));
+        }
     }
 
     #[test]

@@ -155,14 +155,13 @@ pub fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), offset, length)?)
 }
 
-/// Opens a file for reading and writing, made where there is none, without waiting for the other end of a pipe; what was in it is gone if it is to begin
-/// `anew`.
+/// Opens a file for reading and writing without waiting for the other end of a pipe; one that is not there is made if it may be.
 ///
 /// # Errors
 /// As `open`.
-pub fn open_to_write(path: &Path, anew: bool) -> io::Result<File> {
+pub fn open_to_write(path: &Path, is_made: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(anew).truncate(anew).custom_flags(libc::O_NONBLOCK).open(path)
+    options.read(true).write(true).create(is_made).truncate(false).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
 /// A file in `directory` that has no name (`O_TMPFILE`): it is gone with its last descriptor unless

@@ -297,6 +297,14 @@ impl Plan {
                 stream.bound = Some(reservation.bound);
             }
         }
+        // A stream that was refused beside those that are guaranteed does not go before best effort.
+        let disks: Vec<String> = self.disks.iter().map(|planned| planned.disk.clone()).collect();
+        for stream in reserved.streams.iter_mut().filter(|stream| stream.batch.is_some()) {
+            let is_refused = self.refusals.iter().any(|refusal| refusal.activity == stream.name);
+            if is_refused && stream.disk.as_ref().is_some_and(|disk| disks.contains(disk)) {
+                stream.io_priority = Some(IoPriority::BestEffort(4));
+            }
+        }
         for planned in &self.disks {
             reserved.disks.iter_mut().filter(|d| d.name == planned.disk).for_each(|disk| planned.set(disk));
         }

@@ -116,12 +116,18 @@ pub(crate) fn plan_streams(
         return unasked;
     }
     let served: Vec<&Stream> = workload.streams.iter().filter(|stream| is_served(stream)).collect();
-    let mut batches: BTreeMap<&str, u64> =
-        served.iter().map(|stream| (stream.name.as_str(), assumed_batch(stream))).collect();
+    // Batches and jitters as they are assumed: smaller ones, or more, would take more of the CPUs.
+    let first = |stream: &&Stream| {
+        let jitter = stream.jitter.unwrap_or(if stream.batch.is_some() { AHEAD } else { JITTERS[0] });
+        (stream.name.clone(), (assumed_batch(stream), jitter))
+    };
+    let mut assumed: BTreeMap<String, (u64, Nanos)> = served.iter().map(first).collect();
     let bare: Vec<ReservedThread> = threads.iter().map(|(_, thread)| *thread).collect();
     for _ in 0..ROUNDS {
+        let with_jitter = |s: &&Stream| Stream { jitter: Some(assumed[&s.name].1), ..Stream::clone(s) };
+        let set: Vec<Stream> = served.iter().map(with_jitter).collect();
         let with: Vec<ServedStream<'_>> =
-            served.iter().map(|stream| (*stream, batches[stream.name.as_str()])).collect();
+            set.iter().map(|stream| (stream, assumed[&stream.name].0)).collect();
         let is_reserved = |name: &str| threads.iter().any(|(planned, _)| planned == name);
         let cpu = match cpu_part(&with, &bare, workload, platform, is_reserved) {
             Ok(cpu) => cpu,
@@ -132,15 +138,14 @@ pub(crate) fn plan_streams(
             }
         };
         let found = on_all_disks((workload, platform), &asked, &cpu, unasked.clone());
-        let mut is_smaller = false;
+        let mut takes_more = false;
         for planned in &found.streams {
-            if let Some(batch) = batches.get_mut(planned.activity.as_str())
-                && planned.reservation.batch.0 < *batch
-            {
-                (*batch, is_smaller) = (planned.reservation.batch.0, true);
-            }
+            let Some((batch, jitter)) = assumed.get_mut(&planned.activity) else { continue };
+            let (chosen, saved) = (planned.reservation.batch.0, planned.reservation.jitter);
+            takes_more |= chosen < *batch || saved > *jitter;
+            (*batch, *jitter) = ((*batch).min(chosen), (*jitter).max(saved));
         }
-        if !is_smaller {
+        if !takes_more {
             return found;
         }
     }
@@ -186,12 +191,16 @@ fn on_all_disks(
         found.refused.extend(best.refused);
     }
     if !found.streams.is_empty() {
-        found.asked = Some(toml::write(&excerpt(workload)));
+        found.asked = Some(asked_of(workload));
     }
     found
 }
 
-/// Of a workload, what admissions of streams start from.
+/// Of a workload, what admissions of streams start from, as a workload file: what a plan says in `asked`.
+pub fn asked_of(workload: &Workload) -> String {
+    toml::write(&excerpt(workload))
+}
+
 fn excerpt(workload: &Workload) -> Workload {
     let is_realtime =
         |policy: &PolicySpec| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });

@@ -89,7 +89,7 @@ const MIXES: [Mix; 7] = [
 fn workload(mix: &Mix, seed: u64) -> Workload {
     let mut chance = Pcg::for_job(seed, 11, 0);
     let text = format!(
-        "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nmake = '1GiB'\nscheduler = 'mq-deadline'\n{}tunables = {{ prio_aging_expire = 3600000 }}\n\
+        "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nmake = '1GiB'\njournal = false\nscheduler = 'mq-deadline'\n{}tunables = {{ prio_aging_expire = 3600000 }}\n\
          [[stream]]\nname = 's'\ndisk = 'd'\nfile = {{ make = '40MB' }}\n{}promise = ['late == 0']\n{}",
         mix.disk,
         mix.streams,

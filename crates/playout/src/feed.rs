@@ -155,9 +155,10 @@ impl<'a> Feed<'a> {
                     shorter += 1;
                     reader.seek(reader.position());
                 }
+                // A short answer would be the end of the file for a mapping, whose page is zeros then.
                 Err(error) => {
                     self.is_lost = true;
-                    return if done > 0 { Ok(done) } else { Err(error.raw_os_error().unwrap_or(BROKEN)) };
+                    return Err(error.raw_os_error().unwrap_or(BROKEN));
                 }
             }
         }

@@ -90,7 +90,7 @@ impl Tree {
         let list = self.directories().lists.get(&handle).cloned();
         let list = list.ok_or_else(|| io::Error::from_raw_os_error(NO_HANDLE))?;
         let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-        if offset == 0 {
+        if offset == 0 || list.is_empty() {
             *list = self.beneath.list(at(&self.place(node)?))?;
         }
         Ok(answers::names(&list, offset, usize::try_from(bytes).unwrap_or(usize::MAX)))

@@ -14,10 +14,13 @@ use crate::stats::{Batch, Stats};
 
 /// Batches of a buffer at least: one that the program has, and one that is moved meanwhile.
 const BATCHES_MIN: u64 = 2;
-/// Bytes of a buffer at most.
-const BUFFER_MAX: u64 = 1 << 34;
 /// Batches that are noted at most.
 const NOTES_MAX: usize = 1 << 20;
+
+/// `EINTR`.
+const EINTR: i32 = 4;
+/// `EIO`.
+pub(crate) const EIO: i32 = 5;
 
 /// Whether a stream wants a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub(crate) enum Failure {
 impl From<Failure> for io::Error {
     fn from(failure: Failure) -> io::Error {
         match failure {
+            // Not to be tried again: the stream has failed.
+            Failure::Errno(EINTR) => io::Error::from_raw_os_error(EIO),
             Failure::Errno(errno) => io::Error::from_raw_os_error(errno),
             Failure::Shrunk(size) => io::Error::new(
                 io::ErrorKind::UnexpectedEof,
@@ -92,12 +97,6 @@ impl Account {
         contract.check()?;
         let batch = contract.batch.max(1).next_multiple_of(alignment.unwrap_or(PAGE as u64));
         let count = contract.wanted().div_ceil(batch).max(BATCHES_MIN);
-        if count.saturating_mul(batch) > BUFFER_MAX {
-            return Err(StreamError::Contract {
-                key: "buffer",
-                why: "is at most 16 GiB; lower its rate or jitter",
-            });
-        }
         let [parts, bytes] = [count, batch].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
         let (pages, refused) = Pages::parts(parts, bytes, true)?;
         let caveats = refused.map(|error| format!("its buffer is not locked in memory: {error}"));
@@ -128,12 +127,14 @@ impl Account {
 
     /// How long some bytes last at its rate.
     pub(crate) fn lasts(&self, bytes: u64) -> Nanos {
-        Nanos::SECOND.mul_ratio(bytes, self.contract.rate.0.max(1))
+        let time = u128::from(bytes) * 1_000_000_000 / u128::from(self.contract.rate.0.max(1));
+        Nanos::new(i64::try_from(time).unwrap_or(i64::MAX / 4))
     }
 
     /// A batch is complete.
     pub(crate) fn note(&mut self, batch: Batch) {
-        self.stats.came(&batch, self.contract.bound);
+        // What is asked for all at once is bounded by nothing.
+        self.stats.came(&batch, self.contract.bound.filter(|_| self.mode == Mode::Steady));
         if self.contract.notes_batches && self.notes.len() < NOTES_MAX {
             self.notes.push(batch);
         }
@@ -154,6 +155,7 @@ impl Account {
     pub(crate) fn change_mode(&mut self, mode: Mode, now: Nanos) {
         self.mode = mode;
         self.credit.resize(self.burst(), self.contract.jitter, now);
+        self.credit_since = self.credit.enough_at(self.batch).max(now);
     }
 
     /// Bytes that are asked for at once.

@@ -10,6 +10,9 @@ const BATCH: u64 = 80 << 10;
 /// Bytes of one access where none are given.
 const ACCESS: u64 = 64 << 10;
 
+/// Bytes of a buffer at most.
+const BUFFER_MAX: u64 = 1 << 34;
+
 /// What a stream asks for. Bytes that are fetched ahead of the program, or not written yet, are `buffer`, at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
@@ -103,8 +106,8 @@ impl Contract {
         if self.flush.is_some_and(|flush| flush <= Nanos::ZERO) {
             return refuse("flush", "is above nothing");
         }
-        if self.flush.is_some_and(|flush| flush <= Nanos::ZERO) {
-            return refuse("flush", "is above nothing");
+        if self.wanted() > BUFFER_MAX {
+            return refuse("buffer", "is at most 16 GiB; lower its rate or jitter");
         }
         Ok(())
     }

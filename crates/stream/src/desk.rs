@@ -13,6 +13,9 @@ use crate::order::Candidate;
 use crate::sink::Sink;
 use crate::track::Track;
 
+/// Batches at the device at a time at most, of all streams.
+pub(crate) const BATCHES_MAX: usize = 255;
+
 /// The thread, and what it shares with the programs.
 #[derive(Debug)]
 pub(crate) struct Served {
@@ -80,9 +83,11 @@ impl Way {
         }
     }
 
-    /// Whether it wants a batch, or will when it has credit, and has no more ahead than its jitter lasts.
+    /// Whether it wants a batch, or will when it has credit, and has no more ahead than its jitter lasts, or its program waits for all of it.
     fn is_low(&mut self, now: Nanos) -> bool {
-        self.wants(now) != Want::Nothing && self.lasts() <= self.account().contract.jitter.max(Nanos::ZERO)
+        let is_settling = matches!(self, Way::Out(sink) if sink.is_settling());
+        let jitter = self.account().contract.jitter.max(Nanos::ZERO);
+        self.wants(now) != Want::Nothing && (is_settling || self.lasts() <= jitter)
     }
 
     fn ask(&mut self, tag: u64, times: (Nanos, Nanos)) -> Option<Transfer> {
@@ -123,6 +128,10 @@ impl Desk {
     /// A stream comes: its number.
     pub(crate) fn attach(&mut self, mut way: Way, now: Nanos) -> usize {
         way.account().change_mode(self.pace.mode(), now);
+        if self.ways.iter().flatten().count() >= BATCHES_MAX {
+            let why = format!("more than {BATCHES_MAX} streams are on its disk: they wait for one another");
+            way.account().unbounded.push(why);
+        }
         match self.ways.iter().position(Option::is_none) {
             Some(free) => {
                 self.ways[free] = Some(way);
@@ -171,9 +180,18 @@ impl Desk {
         if let Some(sync) = self.sync(now) {
             return (Some(sync), None);
         }
-        if self.under_way.iter().filter(|transfer| !transfer.is_sync).count() >= in_device {
+        // A bound is on batches that are in the block layer: where one is promised each stream has its next one there, and else some of all.
+        let has_bound = |way: &mut Way| way.account().contract.bound.is_some();
+        let is_bounded = in_device > 1 && self.ways.iter_mut().flatten().any(has_bound);
+        let most = if is_bounded { BATCHES_MAX } else { in_device };
+        let under_way = &self.under_way;
+        if under_way.iter().filter(|transfer| !transfer.is_sync).count() >= most {
             return (None, None);
         }
+        let is_busy = |stream| {
+            let is_its = |transfer: &UnderWay| !transfer.is_sync && transfer.stream == Some(stream);
+            is_bounded && under_way.iter().any(is_its)
+        };
         let ways = &mut self.ways;
         if !self.pace.goes(|| ways.iter_mut().flatten().any(|way| way.is_low(now))) {
             return (None, None);
@@ -181,7 +199,7 @@ impl Desk {
         let mut soonest: Option<Nanos> = None;
         let mut first: Option<Candidate> = None;
         for (stream, way) in ways.iter_mut().enumerate() {
-            let Some(way) = way else { continue };
+            let Some(way) = way.as_mut().filter(|_| !is_busy(stream)) else { continue };
             match way.wants(now) {
                 Want::Since(since) => {
                     let candidate = Candidate { stream, lasts: way.lasts(), since };

@@ -86,6 +86,16 @@ impl Reader {
         Ok(file.metadata()?.len())
     }
 
+    /// The byte of the file that is read next: as [`Reader::position`], but within a file that repeats.
+    pub fn place(&self) -> u64 {
+        let mut desk = self.served.shared.desk();
+        let track = desk.track(self.number);
+        match track.account.contract.repeats {
+            true => self.position % track.source.size.max(1),
+            false => self.position,
+        }
+    }
+
     /// What happened so far.
     pub fn stats(&self) -> Stats {
         self.served.shared.desk().account(self.number).stats

@@ -28,8 +28,8 @@ enum Slot {
         wanted: Nanos,
         submitted: Nanos,
     },
-    /// Since when it is there.
-    Done(Part, Nanos),
+    /// Since when it is there, or whether it is not.
+    Done(Part, Option<Nanos>),
 }
 
 impl Slot {
@@ -69,6 +69,7 @@ pub(crate) struct Sink {
     /// The last batch that made room.
     pub(crate) last_done: Option<Batch>,
     pub(crate) failure: Option<Failure>,
+    is_settling: bool,
     /// Bytes written since the last sync was asked for.
     unsynced: u64,
     syncing: Option<Syncing>,
@@ -92,6 +93,7 @@ impl Sink {
             front_done: Nanos::ZERO,
             last_done: None,
             failure: None,
+            is_settling: false,
             unsynced: 0,
             syncing: None,
             sync_pages,
@@ -143,31 +145,31 @@ impl Sink {
         self.free.push(pages);
         let Some(place) = place else { return };
         let Slot::UnderWay { part, wanted, submitted, .. } = self.queue[place] else { return };
-        match result {
-            Ok(moved) if moved as u64 == part.bytes => {}
-            Ok(_) => self.failure = Some(Failure::Short),
-            Err(errno) => self.failure = Some(Failure::Errno(errno)),
-        }
-        if self.failure.is_none() {
+        let failure = match result {
+            Ok(moved) if moved as u64 == part.bytes => None,
+            Ok(_) => Some(Failure::Short),
+            Err(errno) => Some(Failure::Errno(errno)),
+        };
+        self.failure = self.failure.or(failure);
+        if failure.is_none() {
             // A stream's batches come one after another: behind the one before it, it was not waiting for the disk.
             let before = match place.checked_sub(1).map(|before| &self.queue[before]) {
                 None => self.front_done,
-                Some(Slot::Done(_, done)) => *done,
+                Some(Slot::Done(_, Some(done))) => *done,
                 Some(_) => wanted,
             };
-            let wanted = wanted.max(before.min(submitted));
+            let wanted = wanted.max(before);
             let batch = Batch { wanted, submitted, done: now, bytes: part.bytes };
             self.account.note(batch);
             self.account.ahead(self.free.len() as u64 * self.account.batch);
             self.last_done = Some(batch);
             self.unsynced += part.bytes;
         }
-        self.queue[place] = Slot::Done(part, now);
-        while let Some(Slot::Done(part, done)) = self.queue.front() {
+        self.queue[place] = Slot::Done(part, failure.is_none().then_some(now));
+        // What is not there is a gap: what is behind it does not count.
+        while let Some(Slot::Done(part, Some(done))) = self.queue.front() {
             self.front_done = *done;
-            if self.failure.is_none() {
-                self.written = self.written.max(part.offset + part.bytes);
-            }
+            self.written = self.written.max(part.offset + part.bytes);
             self.queue.pop_front();
         }
         self.account.wake.notify_all();
@@ -216,9 +218,20 @@ impl Sink {
         self.free.push(pages);
     }
 
-    /// Whether all that was filled is written.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.queue.is_empty() && self.syncing.is_none()
+    /// The program waits until all that it filled is written; whether that is so.
+    pub(crate) fn settle(&mut self) -> bool {
+        self.is_settling = !self.queue.is_empty() || self.syncing.is_some();
+        !self.is_settling
+    }
+
+    /// Whether the program waits for that.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.is_settling
+    }
+
+    /// Whether nothing of it is at the device.
+    pub(crate) fn is_still(&self) -> bool {
+        self.syncing.is_none() && !self.queue.iter().any(|slot| matches!(slot, Slot::UnderWay { .. }))
     }
 
     /// Another rate from now on.

@@ -4,21 +4,23 @@
 //! whose buffer is empty first; then it sleeps until a batch is there, until there is credit for one, or until a program has
 //! made room.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use surety_kernel::io_priority::{IoPriority, set_own_io_priority};
+use surety_kernel::pages::Pages;
 use surety_kernel::ring::{Bell, Completed};
 use surety_kernel::sched::{SchedAttr, SchedPolicy};
 use surety_kernel::signals::without_signals;
 use surety_kernel::thread::{set_name, set_timer_slack};
-use surety_kernel::{Kernel as _, KernelError, RealKernel, clock};
+use surety_kernel::{Kernel as _, KernelError, Operation, RealKernel, clock};
 use surety_units::{Nanos, Tid};
 
-use crate::account::Account;
+use crate::account::{Account, EIO};
 use crate::contract::Contract;
-use crate::desk::{Served, Shared, Way};
+use crate::desk::{BATCHES_MAX, Served, Shared, Way};
 use crate::error::StreamError;
 use crate::mode::{Mode, Rest};
 use crate::mover::Mover;
@@ -32,7 +34,7 @@ use crate::writer::Writer;
 /// How the thread of a station is made.
 #[derive(Clone, Copy, Debug)]
 pub struct StationSettings {
-    /// Batches in the device at a time, of all streams.
+    /// Batches in the device at a time, of all streams; where a contract has a bound, one of each stream.
     pub in_device: u32,
     /// Its I/O priority; `None`: that of its scheduling class.
     pub io_priority: Option<IoPriority>,
@@ -79,13 +81,12 @@ impl Station {
             // Who started it waits.
             let _ = sender.send((surety_kernel::thread::own_tid(), caveats));
             let in_device = if mover.is_blocking() { 1 } else { settings.in_device.max(1) };
-            serve(&of_thread, mover, in_device as usize);
+            live(&of_thread, mover, in_device as usize);
         };
         // The program's handlers of signals run on threads of the program.
         let thread = without_signals(|| builder.spawn(life));
-        let failed = |error: &std::io::Error| {
-            KernelError::from_io(surety_kernel::Operation::Spawn, "a thread for streams", error)
-        };
+        let failed =
+            |error: &std::io::Error| KernelError::from_io(Operation::Spawn, "a thread for streams", error);
         let thread = thread.map_err(|error| failed(&error))?;
         let (tid, caveats) = receiver.recv().unwrap_or_default();
         Ok(Station(Arc::new(Served::new(shared, thread, tid, caveats))))
@@ -148,7 +149,10 @@ impl Station {
         if contract.repeats {
             return Err(NOT_WHOLE);
         }
-        self.attach_writer(Target::create(path, contract)?, contract)
+        let mut target = Target::create(path)?;
+        let memory = Account::open(contract, target.alignment, clock::monotonic())?;
+        target.empty(path, contract)?;
+        self.attach_writer(target, memory, contract)
     }
 
     /// Writes over a file that is there, from its beginning. Its room is there already, so writing within its length changes nothing but data.
@@ -161,7 +165,12 @@ impl Station {
         path: &Path,
         contract: &Contract,
     ) -> Result<Writer, StreamError> {
-        self.attach_writer(Target::over(path, file)?, contract)
+        let target = Target::over(path, file)?;
+        if contract.repeats && !target.is_whole() {
+            return Err(NOT_WHOLE);
+        }
+        let memory = Account::open(contract, target.alignment, clock::monotonic())?;
+        self.attach_writer(target, memory, contract)
     }
 
     fn attach(&self, source: Source, contract: &Contract) -> Result<Reader, StreamError> {
@@ -172,11 +181,12 @@ impl Station {
         Ok(Reader::new(Arc::clone(&self.0), number, wake))
     }
 
-    fn attach_writer(&self, mut target: Target, contract: &Contract) -> Result<Writer, StreamError> {
-        if contract.repeats && !target.is_whole() {
-            return Err(NOT_WHOLE);
-        }
-        let (mut account, free) = Account::open(contract, target.alignment, clock::monotonic())?;
+    fn attach_writer(
+        &self,
+        mut target: Target,
+        (mut account, free): (Account, Vec<Pages>),
+        contract: &Contract,
+    ) -> Result<Writer, StreamError> {
         account.caveats.append(&mut target.caveats);
         account.unbounded.append(&mut target.unbounded);
         let sink = Sink::new(account, free, Arc::clone(&target.file))?;
@@ -215,12 +225,21 @@ fn prepare(settings: StationSettings, bell: Bell) -> (Mover, Vec<String>) {
         return (Mover::blocking(bell), caveats);
     }
     // One more, for a sync.
-    let (mover, missing) = Mover::new(settings.in_device.max(1) + 1, bell);
+    let batches = u32::try_from(BATCHES_MAX).unwrap_or(u32::MAX).max(settings.in_device);
+    let (mover, missing) = Mover::new(batches + 1, bell);
     caveats.extend(missing.map(|error| format!("one batch at a time is fetched: {error}")));
     (mover, caveats)
 }
 
-/// The thread's life.
+/// The thread's life. Whatever ends it is told to all streams: nobody waits for it any more.
+fn live(shared: &Shared, mover: Mover, in_device: usize) {
+    let served = catch_unwind(AssertUnwindSafe(|| serve(shared, mover, in_device)));
+    if served.is_err() {
+        let why = KernelError::new(Operation::Wait, "transfers: the thread that serves streams failed", EIO);
+        shared.desk().give_up(why);
+    }
+}
+
 fn serve(shared: &Shared, mut mover: Mover, in_device: usize) {
     loop {
         let (transfer, within) = {

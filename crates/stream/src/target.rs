@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use surety_kernel::block::waits_for_journal;
 use surety_kernel::extents::{Extent, direct_alignment, extents_of};
 use surety_kernel::files::{allocate, open_to_write, reopen_direct};
 use surety_kernel::pages::PAGE;
@@ -39,26 +40,35 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// A new file, or one whose bytes are gone; with room for the contract's `length`, or for the first seconds.
+    /// A file to be [emptied](Target::empty), which is made where there is none.
     ///
     /// # Errors
     /// In words.
-    pub(crate) fn create(path: &Path, contract: &Contract) -> Result<Target, StreamError> {
+    pub(crate) fn create(path: &Path) -> Result<Target, StreamError> {
         let failed = |error| StreamError::File { path: path.to_owned(), error };
         if let Ok(metadata) = std::fs::metadata(path) {
             check(path, &metadata)?;
         }
         let file = open_to_write(path, true).map_err(failed)?;
         check(path, &file.metadata().map_err(failed)?)?;
-        let mut target = Target::of_open(path, &file)?;
+        Target::of_open(path, &file)
+    }
+
+    /// What is in it is gone; it has room for the contract's `length`, or for the first seconds.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn empty(&mut self, path: &Path, contract: &Contract) -> Result<(), StreamError> {
+        let failed = |error| StreamError::File { path: path.to_owned(), error };
+        self.cached.set_len(0).map_err(failed)?;
         let a_while = u64::try_from(
             i128::from(contract.rate.0) * i128::from(STEP.get()) / i128::from(Nanos::SECOND.get()),
         );
-        target.step = a_while.unwrap_or(u64::MAX).clamp(STEP_MIN, STEP_MAX);
-        target.grow(contract.length.unwrap_or(target.step));
+        self.step = a_while.unwrap_or(u64::MAX).clamp(STEP_MIN, STEP_MAX);
+        self.grow(contract.length.unwrap_or(self.step));
         let why = "its room is allocated and was never written: completing a batch changes metadata of its file system, which may wait for its journal";
-        target.unbounded.push(why.to_owned());
-        Ok(target)
+        self.unbounded.push(why.to_owned());
+        Ok(())
     }
 
     /// A file that is there, to be written over from its beginning; nothing of it but its data changes.
@@ -71,6 +81,10 @@ impl Target {
         check(path, &metadata)?;
         let mut target = Target::of_open(path, file)?;
         (target.length, target.allocated) = (metadata.len(), metadata.len());
+        if waits_for_journal(file) {
+            let why = "each write notes its time in its file system, which may wait for a commit of its journal; ext4 without one does not";
+            target.unbounded.push(why.to_owned());
+        }
         match extents_of(file) {
             Err(error) => target.caveats.push(format!("where it lies is not known: {error}")),
             Ok(extents) => {
@@ -79,7 +93,8 @@ impl Target {
                     target.caveats.push(why);
                 }
                 let written = extents.iter().filter(|extent| !extent.is_unwritten());
-                let on_device: u64 = written.map(|e| e.end().min(target.length) - e.logical).sum();
+                let on_device: u64 =
+                    written.map(|e| e.end().min(target.length).saturating_sub(e.logical)).sum();
                 if on_device < target.length {
                     let holes = target.length - on_device;
                     target.unbounded.push(format!(

@@ -10,7 +10,7 @@ use surety_kernel::pages::Pages;
 use surety_kernel::ring::{Action, Transfer};
 use surety_units::{Nanos, Rate};
 
-use crate::account::{Account, Failure, Want};
+use crate::account::{Account, EIO, Failure, Want};
 use crate::contract::Contract;
 use crate::error::StreamError;
 use crate::source::{Piece, Source};
@@ -263,6 +263,3 @@ impl Track {
         self.is_paused && self.queue.is_empty()
     }
 }
-
-/// `EIO`.
-const EIO: i32 = 5;

@@ -8,6 +8,7 @@ use surety_kernel::pages::Pages;
 use surety_model::playout::Level;
 use surety_units::{Nanos, Rate};
 
+use crate::account::{EIO, Failure};
 use crate::contract::Contract;
 use crate::desk::{Desk, Served};
 use crate::sink::Part;
@@ -15,7 +16,7 @@ use crate::stats::{Batch, Stats};
 use crate::target::Target;
 
 /// A stream that is written. What is given to it is in its buffer at once, and goes to the device in batches at its rate; a program that is faster than its contract, or
-/// whose buffer is full, waits. After [`Writer::finish`] all is on the medium; a writer that is dropped writes what it has, and errors are lost.
+/// whose buffer is full, waits. Until it is finished the file may be longer than what was written: the room that was allocated for it reads as zeros. After [`Writer::finish`] all is on the medium; a writer that is dropped writes what it has, and errors are lost.
 #[derive(Debug)]
 pub struct Writer {
     served: Arc<Served>,
@@ -199,15 +200,24 @@ impl Writer {
         }
         let mut desk = self.served.shared.desk();
         loop {
-            fail_if_failed(&mut desk, self.number)?;
-            if desk.sink(self.number).is_settled() {
+            let failed = fail_if_failed(&mut desk, self.number);
+            let sink = desk.sink(self.number);
+            if failed.is_err() && sink.is_still() {
+                return failed;
+            }
+            if failed.is_ok() && sink.settle() {
                 break;
             }
+            self.served.shared.bell.strike();
             desk = self.wake.wait(desk).unwrap_or_else(PoisonError::into_inner);
         }
         drop(desk);
         if !rest.is_empty() {
-            self.target.write_rest(&rest, self.offset)?;
+            if let Err(error) = self.target.write_rest(&rest, self.offset) {
+                let errno = error.raw_os_error().unwrap_or(EIO);
+                self.served.shared.desk().sink(self.number).failure = Some(Failure::Errno(errno));
+                return Err(error);
+            }
             self.end = self.end.max(self.offset + rest.len() as u64);
             if !self.is_finished {
                 self.begin_batch()?;
@@ -262,7 +272,11 @@ impl Write for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        // Who panics waits for nobody.
+        if std::thread::panicking() && !self.is_finished {
+            let written = self.served.shared.desk().sink(self.number).written;
+            let _ = self.target.close(written);
+        } else {
             let _ = self.end_file();
         }
         let stream = self.served.shared.desk().detach(self.number);

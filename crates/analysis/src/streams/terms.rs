@@ -11,7 +11,7 @@ use surety_device::profile::Profile;
 use surety_device::worst::{Asked, Writes};
 use surety_model::platform::{DiskDriver, Platform};
 use surety_model::playout::jitter_of;
-use surety_model::workload::{Direction, Disk, FileUse, IoPriority, Load, Stream, Workload};
+use surety_model::workload::{BatchMode, Direction, Disk, FileUse, IoPriority, Load, Stream, Workload};
 use surety_units::Nanos;
 
 use super::{DiskTerms, PAGE, Service, StreamDemand};
@@ -90,6 +90,9 @@ pub fn terms(
             ));
         }
     };
+    if let Some(why) = objection(workload, disk, &guaranteed) {
+        return Err(why);
+    }
     let beside = beside(workload, disk, (requests, largest, platform.cpus), &guaranteed)?;
     let (depth, inside) = in_device(&profile, (platform.disk_driver, disk.depth));
     if scheduler == "none" && depth > 1 {
@@ -120,6 +123,24 @@ pub fn terms(
             _ => Service::ByClass { aged: if aging >= NEVER { 0 } else { beside.requests } },
         },
         cpu: CPU,
+    })
+}
+
+/// A stream of a disk for which there is no bound, whatever else there is: why.
+fn objection(workload: &Workload, disk: &Disk, guaranteed: &impl Fn(&Stream) -> bool) -> Option<String> {
+    let here = || workload.streams.iter().filter(|s| s.disk.as_deref() == Some(disk.name.as_str()));
+    if let Some(stream) = here().find(|s| s.batch.is_some() && s.mode == BatchMode::Longest) {
+        let name = &stream.name;
+        return Some(format!(
+            "stream {name} asks for all of its buffer at once: leave out `mode = \"longest\"`"
+        ));
+    }
+    let writer = here().find(|s| s.direction == Direction::Write && guaranteed(s));
+    writer.filter(|_| disk.journal != Some(false)).map(|stream| {
+        format!(
+            "stream {} writes, and each write notes its time in the file system, which may wait for a commit of its journal: use `journal = false`",
+            stream.name
+        )
     })
 }
 
@@ -197,6 +218,11 @@ fn beside(
             Direction::Read => found.requests += each.max(WINDOWS) * u64::from(stream.count),
             Direction::Write => found.writing(each * u64::from(stream.count), PAGE),
         }
+    }
+    // Each write of a stream changes its inode, which the flusher writes later.
+    let is_writer = |s: &&Stream| is_here(&s.disk) && guaranteed(s) && s.direction == Direction::Write;
+    for stream in workload.streams.iter().filter(is_writer) {
+        found.writing(u64::from(stream.count), PAGE);
     }
     if is_flushed {
         found.writing(flusher, PAGE);

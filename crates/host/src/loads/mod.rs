@@ -75,6 +75,14 @@ impl Ground<'_> {
         disk.into_iter().for_each(|disk| disk.note(of.object, file, bytes));
     }
 
+    /// Why best effort overtakes streams on a disk, in words.
+    pub fn overtaken(&self, disk: Option<&str>) -> Option<String> {
+        let disk = self.disks?.get(disk?)?;
+        let why =
+            || "the driver of its disk takes more requests at a time than the disk: no `depth` limits them";
+        disk.overtakes().then(|| why().to_owned())
+    }
+
     /// Where files are made: on the disk of what they are for, or in the directory for temporary files.
     pub fn directory(&self, of: FileOf<'_>) -> Result<PathBuf, WorldError> {
         let Some(name) = of.disk else { return Ok(std::env::temp_dir()) };

@@ -123,6 +123,12 @@ impl Fetched {
         (!self.caveats.is_empty()).then(|| format!("it was {}: {}", self.level, self.caveats.join("; ")))
     }
 
+    /// Something else that a bound relies on was not there.
+    pub(super) fn object(&mut self, why: String) {
+        self.level = self.level.min(Level::Scheduled);
+        self.caveats.push(why);
+    }
+
     pub(super) fn of(said: Said, jitter: Nanos, writes: bool) -> Fetched {
         let Said { level, caveats, buffer, stats, batches, rest } = said;
         Fetched { level, caveats, buffer, jitter, stats, batches, writes, rest }
@@ -173,15 +179,21 @@ impl Ahead {
 /// `level`: how much of a guarantee a plan gave it, where all was as planned.
 pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<String> {
     let first = fetched.first()?;
-    let with_caveats =
-        || first.is_not_as_planned().map(|_| format!("{}: {}", first.level, first.caveats.join("; ")));
-    let level = with_caveats().or(level).unwrap_or_else(|| first.level.to_string());
+    let lowest = fetched.iter().map(|each| each.level).min().unwrap_or(first.level);
+    let mut caveats: Vec<&str> = Vec::new();
+    for caveat in fetched.iter().flat_map(|each| &each.caveats) {
+        if !caveats.contains(&caveat.as_str()) {
+            caveats.push(caveat);
+        }
+    }
+    let with_caveats = (!caveats.is_empty()).then(|| format!("{lowest}: {}", caveats.join("; ")));
+    let level = with_caveats.or(level).unwrap_or_else(|| lowest.to_string());
     let worst = fetched.iter().map(|each| each.stats.worst_batch).max()?;
     let in_device = fetched.iter().map(|each| each.stats.worst_in_device).max()?;
     let least = fetched.iter().filter_map(|each| each.stats.least_ahead).min();
     let way = if first.writes { "written from a buffer" } else { "fetched ahead" };
     let mut text = format!(
-        "{way}, {level}; {} each, jitter {}; longest batch {worst}, of that in the kernel and the disk {in_device}",
+        "{way}, {level}; {} each, jitter {}; longest batch {worst}, longest in the kernel and the disk {in_device}",
         Bytes(first.buffer),
         first.jitter,
     );

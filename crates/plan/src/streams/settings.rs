@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use surety_device::SECTOR;
 use surety_device::profile::Profile;
 use surety_model::plan::PlannedDisk;
-use surety_model::workload::{Direction, Disk, FileUse, Workload};
+use surety_model::workload::{Direction, Disk, FileUse, Stream, Workload};
 use surety_units::Bytes;
 
 /// The scheduler with a bound.
@@ -113,6 +113,8 @@ fn is_written_through_cache(workload: &Workload, disk: &Disk) -> bool {
         let cached = !load.direct || uses == Some(FileUse::Syncs);
         is_here(&load.disk) && cached && uses.is_some_and(|uses| writes.contains(&uses))
     });
-    let of_stream = |direction| direction == Direction::Write;
-    by_load || workload.streams.iter().any(|stream| is_here(&stream.disk) && of_stream(stream.direction))
+    // One with a batch, or a promise for which it gets one, writes past the page cache.
+    let is_cached =
+        |s: &Stream| s.direction == Direction::Write && s.batch.is_none() && s.promises.is_empty();
+    by_load || workload.streams.iter().any(|stream| is_here(&stream.disk) && is_cached(stream))
 }
