@@ -319,7 +319,7 @@ fn a_client_that_is_killed_leaves_nothing_and_a_hung_one_holds_up_nobody() {
     drop(another);
     std::thread::sleep(Duration::from_millis(30));
     for (number, client) in clients.iter_mut().enumerate() {
-        let signal = ["-KILL", "-TERM", "-HUP"][number];
+        let signal = ["-KILL", "-TERM", "-ALRM"][number];
         assert!(Command::new("kill").args([signal, &client.id().to_string()]).status().unwrap().success());
     }
     let begin = Instant::now();
