@@ -24,6 +24,8 @@ pub(crate) struct Source {
     pub(crate) alignment: Option<u64>,
     /// What keeps it from a guarantee.
     pub(crate) caveats: Vec<String>,
+    /// Bytes of it that lie elsewhere on the device than behind the byte before.
+    pub(crate) breaks: Vec<u64>,
 }
 
 impl Source {
@@ -51,7 +53,7 @@ impl Source {
             return Err(StreamError::NoStream { path: path.to_owned(), why: "is empty".to_owned() });
         }
         let mut caveats = Vec::new();
-        map(file, metadata.len(), &mut caveats);
+        let breaks = map(file, metadata.len(), &mut caveats);
         let alignment = direct_alignment(file);
         let direct = alignment.and_then(|alignment| Some((alignment, reopen_direct_unnoted(file).ok()?)));
         let direct = direct.filter(|(alignment, (file, _))| serves(file, *alignment));
@@ -69,7 +71,7 @@ impl Source {
                 (file.try_clone().map_err(failed)?, None)
             }
         };
-        Ok(Source { file: Arc::new(file), size: metadata.len(), alignment, caveats })
+        Ok(Source { file: Arc::new(file), size: metadata.len(), alignment, caveats, breaks })
     }
 
     /// A transfer of at most so many bytes, a multiple of the alignment, that has a byte of the file: where it begins and how long it is,
@@ -125,11 +127,35 @@ fn serves(file: &File, alignment: u64) -> bool {
     pages.is_ok_and(|mut pages| file.read_at(&mut pages, 0).is_ok())
 }
 
-/// Has its file system look up where it lies, so that no transfer waits for that, and says what is in the way of a guarantee.
-fn map(file: &File, size: u64, caveats: &mut Vec<String>) {
+/// Where a file goes on at another place of its device: of the first byte, the place and the length of each piece.
+pub(crate) fn breaks_of(pieces: impl Iterator<Item = (u64, u64, u64)>) -> Vec<u64> {
+    let mut next = None;
+    let mut breaks = Vec::new();
+    for (logical, physical, length) in pieces {
+        if next.is_some_and(|next| next != (logical, physical)) {
+            breaks.push(logical);
+        }
+        next = Some((logical.saturating_add(length), physical.saturating_add(length)));
+    }
+    breaks
+}
+
+/// What that means for batches of so many bytes that have a bound: one over a break is a request more than it counts.
+pub(crate) fn broken(breaks: &[u64], batch: u64) -> Option<String> {
+    let inside = breaks.iter().filter(|at| !at.is_multiple_of(batch)).count();
+    let why =
+        "of its batches lie in several pieces on the device: each takes a request more than was counted";
+    (inside > 0).then(|| format!("{inside} {why}"))
+}
+
+/// Has its file system look up where it lies, so that no transfer waits for that, and says what is in the way of a guarantee; where it goes on at another place.
+fn map(file: &File, size: u64, caveats: &mut Vec<String>) -> Vec<u64> {
     let extents = match extents_of(file) {
         Ok(extents) => extents,
-        Err(error) => return caveats.push(format!("where it lies is not known: {error}")),
+        Err(error) => {
+            caveats.push(format!("where it lies is not known: {error}"));
+            return Vec::new();
+        }
     };
     if let Some(oddity) = extents.iter().find_map(Extent::oddity) {
         caveats.push(format!("it is {oddity}: a part of it is not read as it lies on the device"));
@@ -142,6 +168,7 @@ fn map(file: &File, size: u64, caveats: &mut Vec<String>) {
         caveats
             .push(format!("{holes} bytes of it are holes or were never written: they are not on the device"));
     }
+    breaks_of(extents.iter().map(|e| (e.logical, e.physical, e.length)))
 }
 
 #[cfg(test)]
@@ -150,7 +177,7 @@ mod tests {
 
     fn source(size: u64, alignment: Option<u64>) -> Source {
         let file = Arc::new(tempfile::tempfile().unwrap());
-        Source { file, size, alignment, caveats: Vec::new() }
+        Source { file, size, alignment, caveats: Vec::new(), breaks: Vec::new() }
     }
 
     #[test]
@@ -164,6 +191,15 @@ mod tests {
         assert_eq!(direct.piece(12_000, 100).bytes, 0);
         let cached = source(10_000, None);
         assert_eq!(cached.piece(5000, 8192), piece(5000, 5000, 0, 5000));
+    }
+
+    #[test]
+    fn batches_in_several_pieces_have_no_bound() {
+        let pieces = [(0, 1000, 8192), (8192, 9192, 4096), (12_288, 50_000, 4096), (20_480, 58_192, 10)];
+        let breaks = breaks_of(pieces.into_iter());
+        assert_eq!(breaks, [12_288, 20_480]);
+        assert_eq!((broken(&breaks, 4096), broken(&[], 8192)), (None, None));
+        assert!(broken(&breaks, 8192).is_some_and(|why| why.starts_with("2 of its batches")));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use surety_units::Nanos;
 
 use crate::contract::Contract;
 use crate::error::StreamError;
-use crate::source::check;
+use crate::source::{breaks_of, check};
 
 /// Room that is allocated at a time where the length is not given: for so long at the rate, and between so many bytes.
 const STEP: Nanos = Nanos::from_secs(30);
@@ -37,6 +37,8 @@ pub(crate) struct Target {
     length: u64,
     pub(crate) caveats: Vec<String>,
     pub(crate) unbounded: Vec<String>,
+    /// As of a [`Source`](crate::source::Source).
+    pub(crate) breaks: Vec<u64>,
 }
 
 impl Target {
@@ -92,6 +94,7 @@ impl Target {
                     let why = format!("it is {oddity}: a part of it is not written as it lies on the device");
                     target.caveats.push(why);
                 }
+                target.breaks = breaks_of(extents.iter().map(|e| (e.logical, e.physical, e.length)));
                 let written = extents.iter().filter(|extent| !extent.is_unwritten());
                 let on_device: u64 =
                     written.map(|e| e.end().min(target.length).saturating_sub(e.logical)).sum();
@@ -128,6 +131,7 @@ impl Target {
             length: 0,
             caveats,
             unbounded: Vec::new(),
+            breaks: Vec::new(),
         })
     }
 
