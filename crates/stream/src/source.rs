@@ -53,7 +53,7 @@ impl Source {
             return Err(StreamError::NoStream { path: path.to_owned(), why: "is empty".to_owned() });
         }
         let mut caveats = Vec::new();
-        let breaks = map(file, metadata.len(), &mut caveats);
+        let breaks = laid_out(file, metadata.len(), &mut caveats);
         let alignment = direct_alignment(file);
         let direct = alignment.and_then(|alignment| Some((alignment, reopen_direct_unnoted(file).ok()?)));
         let direct = direct.filter(|(alignment, (file, _))| serves(file, *alignment));
@@ -127,8 +127,46 @@ fn serves(file: &File, alignment: u64) -> bool {
     pages.is_ok_and(|mut pages| file.read_at(&mut pages, 0).is_ok())
 }
 
+/// How a file lies on its device. Asking has its file system look that up, so that no transfer waits for it.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// What keeps its bytes from being moved as they lie there.
+    pub(crate) oddity: Option<&'static str>,
+    /// Bytes of it that are holes or were never written.
+    pub(crate) unwritten: u64,
+    /// As of a [`Source`].
+    pub(crate) breaks: Vec<u64>,
+}
+
+impl Layout {
+    /// Of a file of `size` bytes.
+    ///
+    /// # Errors
+    /// In words: where it lies is not known.
+    pub(crate) fn of(file: &File, size: u64) -> Result<Layout, String> {
+        let extents = extents_of(file).map_err(|error| format!("where it lies is not known: {error}"))?;
+        // The last extent is of whole blocks and may reach beyond the end.
+        let written = extents.iter().filter(|extent| !extent.is_unwritten());
+        let on_device: u64 =
+            written.map(|extent| extent.end().min(size).saturating_sub(extent.logical)).sum();
+        Ok(Layout {
+            oddity: extents.iter().find_map(Extent::oddity),
+            unwritten: size.saturating_sub(on_device),
+            breaks: breaks_of(extents.iter().map(|e| (e.logical, e.physical, e.length))),
+        })
+    }
+
+    /// What that means for batches with a bound: one over a break is a request more than it counts.
+    pub(crate) fn broken(breaks: &[u64], batch: u64) -> Option<String> {
+        let inside = breaks.iter().filter(|at| !at.is_multiple_of(batch)).count();
+        let why =
+            "of its batches lie in several pieces on the device: each takes a request more than was counted";
+        (inside > 0).then(|| format!("{inside} {why}"))
+    }
+}
+
 /// Where a file goes on at another place of its device: of the first byte, the place and the length of each piece.
-pub(crate) fn breaks_of(pieces: impl Iterator<Item = (u64, u64, u64)>) -> Vec<u64> {
+fn breaks_of(pieces: impl Iterator<Item = (u64, u64, u64)>) -> Vec<u64> {
     let mut next = None;
     let mut breaks = Vec::new();
     for (logical, physical, length) in pieces {
@@ -140,35 +178,24 @@ pub(crate) fn breaks_of(pieces: impl Iterator<Item = (u64, u64, u64)>) -> Vec<u6
     breaks
 }
 
-/// What that means for batches of so many bytes that have a bound: one over a break is a request more than it counts.
-pub(crate) fn broken(breaks: &[u64], batch: u64) -> Option<String> {
-    let inside = breaks.iter().filter(|at| !at.is_multiple_of(batch)).count();
-    let why =
-        "of its batches lie in several pieces on the device: each takes a request more than was counted";
-    (inside > 0).then(|| format!("{inside} {why}"))
-}
-
-/// Has its file system look up where it lies, so that no transfer waits for that, and says what is in the way of a guarantee; where it goes on at another place.
-fn map(file: &File, size: u64, caveats: &mut Vec<String>) -> Vec<u64> {
-    let extents = match extents_of(file) {
-        Ok(extents) => extents,
-        Err(error) => {
-            caveats.push(format!("where it lies is not known: {error}"));
+/// Where a file that is read goes on at another place, and what of its layout is in the way of a guarantee.
+fn laid_out(file: &File, size: u64, caveats: &mut Vec<String>) -> Vec<u64> {
+    let layout = match Layout::of(file, size) {
+        Ok(layout) => layout,
+        Err(why) => {
+            caveats.push(why);
             return Vec::new();
         }
     };
-    if let Some(oddity) = extents.iter().find_map(Extent::oddity) {
+    if let Some(oddity) = layout.oddity {
         caveats.push(format!("it is {oddity}: a part of it is not read as it lies on the device"));
     }
-    // The last extent is of whole blocks and may reach beyond the end.
-    let written = extents.iter().filter(|extent| !extent.is_unwritten());
-    let on_device: u64 = written.map(|extent| extent.end().min(size).saturating_sub(extent.logical)).sum();
-    if on_device < size {
-        let holes = size - on_device;
+    if layout.unwritten > 0 {
+        let holes = layout.unwritten;
         caveats
             .push(format!("{holes} bytes of it are holes or were never written: they are not on the device"));
     }
-    breaks_of(extents.iter().map(|e| (e.logical, e.physical, e.length)))
+    layout.breaks
 }
 
 #[cfg(test)]
@@ -198,8 +225,8 @@ mod tests {
         let pieces = [(0, 1000, 8192), (8192, 9192, 4096), (12_288, 50_000, 4096), (20_480, 58_192, 10)];
         let breaks = breaks_of(pieces.into_iter());
         assert_eq!(breaks, [12_288, 20_480]);
-        assert_eq!((broken(&breaks, 4096), broken(&[], 8192)), (None, None));
-        assert!(broken(&breaks, 8192).is_some_and(|why| why.starts_with("2 of its batches")));
+        assert_eq!((Layout::broken(&breaks, 4096), Layout::broken(&[], 8192)), (None, None));
+        assert!(Layout::broken(&breaks, 8192).is_some_and(|why| why.starts_with("2 of its batches")));
     }
 
     #[test]

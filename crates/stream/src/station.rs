@@ -26,7 +26,7 @@ use crate::mode::{Mode, Rest};
 use crate::mover::Mover;
 use crate::reader::Reader;
 use crate::sink::Sink;
-use crate::source::{Source, broken};
+use crate::source::{Layout, Source};
 use crate::target::Target;
 use crate::track::Track;
 use crate::writer::Writer;
@@ -189,7 +189,7 @@ impl Station {
     ) -> Result<Writer, StreamError> {
         account.caveats.append(&mut target.caveats);
         account.unbounded.append(&mut target.unbounded);
-        account.unbounded.extend(broken(&target.breaks, account.batch));
+        account.unbounded.extend(Layout::broken(&target.breaks, account.batch));
         let sink = Sink::new(account, free, Arc::clone(&target.file))?;
         let (wake, batch) = (Arc::clone(&sink.account.wake), sink.account.batch);
         let number = self.0.shared.desk().attach(Way::Out(sink), clock::monotonic());

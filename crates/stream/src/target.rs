@@ -7,17 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use surety_kernel::block::waits_for_journal;
-use surety_kernel::extents::{Extent, direct_alignment, extents_of};
+use surety_kernel::extents::direct_alignment;
 use surety_kernel::files::{allocate, open_to_write, reopen_direct};
 use surety_kernel::pages::PAGE;
-use surety_units::Nanos;
 
 use crate::contract::Contract;
 use crate::error::StreamError;
-use crate::source::{breaks_of, check};
+use crate::source::{Layout, check};
 
-/// Room that is allocated at a time where the length is not given: for so long at the rate, and between so many bytes.
-const STEP: Nanos = Nanos::from_secs(30);
+/// Room that is allocated at a time where the length is not given: for these seconds at the rate, within these bytes.
+const STEP_S: u64 = 30;
 const STEP_MIN: u64 = 4 << 20;
 const STEP_MAX: u64 = 256 << 20;
 
@@ -63,10 +62,7 @@ impl Target {
     pub(crate) fn empty(&mut self, path: &Path, contract: &Contract) -> Result<(), StreamError> {
         let failed = |error| StreamError::File { path: path.to_owned(), error };
         self.cached.set_len(0).map_err(failed)?;
-        let a_while = u64::try_from(
-            i128::from(contract.rate.0) * i128::from(STEP.get()) / i128::from(Nanos::SECOND.get()),
-        );
-        self.step = a_while.unwrap_or(u64::MAX).clamp(STEP_MIN, STEP_MAX);
+        self.step = contract.rate.0.saturating_mul(STEP_S).clamp(STEP_MIN, STEP_MAX);
         self.grow(contract.length.unwrap_or(self.step));
         let why = "its room is allocated and was never written: completing a batch changes metadata of its file system, which may wait for its journal";
         self.unbounded.push(why.to_owned());
@@ -87,23 +83,20 @@ impl Target {
             let why = "each write notes its time in its file system, which may wait for a commit of its journal; ext4 without one does not";
             target.unbounded.push(why.to_owned());
         }
-        match extents_of(file) {
-            Err(error) => target.caveats.push(format!("where it lies is not known: {error}")),
-            Ok(extents) => {
-                if let Some(oddity) = extents.iter().find_map(Extent::oddity) {
+        match Layout::of(file, target.length) {
+            Err(why) => target.caveats.push(why),
+            Ok(layout) => {
+                if let Some(oddity) = layout.oddity {
                     let why = format!("it is {oddity}: a part of it is not written as it lies on the device");
                     target.caveats.push(why);
                 }
-                target.breaks = breaks_of(extents.iter().map(|e| (e.logical, e.physical, e.length)));
-                let written = extents.iter().filter(|extent| !extent.is_unwritten());
-                let on_device: u64 =
-                    written.map(|e| e.end().min(target.length).saturating_sub(e.logical)).sum();
-                if on_device < target.length {
-                    let holes = target.length - on_device;
+                if layout.unwritten > 0 {
+                    let holes = layout.unwritten;
                     target.unbounded.push(format!(
                         "{holes} bytes of it were never written: completing a batch changes metadata of its file system, which may wait for its journal"
                     ));
                 }
+                target.breaks = layout.breaks;
             }
         }
         Ok(target)

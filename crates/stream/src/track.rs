@@ -13,7 +13,7 @@ use surety_units::{Nanos, Rate};
 use crate::account::{Account, EIO, Failure, Want};
 use crate::contract::Contract;
 use crate::error::StreamError;
-use crate::source::{Piece, Source, broken};
+use crate::source::{Layout, Piece, Source};
 use crate::stats::Batch;
 
 /// A batch in the order of the stream.
@@ -69,7 +69,7 @@ impl Track {
     pub(crate) fn new(contract: &Contract, mut source: Source, now: Nanos) -> Result<Track, StreamError> {
         let (mut account, free) = Account::open(contract, source.alignment, now)?;
         account.caveats.splice(0..0, source.caveats.drain(..));
-        account.unbounded.extend(broken(&source.breaks, account.batch));
+        account.unbounded.extend(Layout::broken(&source.breaks, account.batch));
         Ok(Track {
             account,
             source,
