@@ -90,25 +90,15 @@ pub(super) fn refused(stream: &Stream, how: &str, error: &StreamError) -> WorldE
 /// What is said of a stream that went through a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
-    level: Level,
-    /// What keeps it from a higher one, in words.
-    caveats: Vec<String>,
-    buffer: u64,
-    jitter: Nanos,
-    stats: Stats,
-    /// In the order in which they were there.
-    batches: Vec<Batch>,
-    writes: bool,
-    rest: Option<Rest>,
-}
-
-/// What a stream says of itself when it is over.
-pub(super) struct Said {
     pub(super) level: Level,
+    /// What keeps it from a higher one, in words.
     pub(super) caveats: Vec<String>,
     pub(super) buffer: u64,
+    pub(super) jitter: Nanos,
     pub(super) stats: Stats,
+    /// In the order in which they were there.
     pub(super) batches: Vec<Batch>,
+    pub(super) writes: bool,
     pub(super) rest: Option<Rest>,
 }
 
@@ -127,11 +117,6 @@ impl Fetched {
     pub(super) fn object(&mut self, why: String) {
         self.level = self.level.min(Level::Scheduled);
         self.caveats.push(why);
-    }
-
-    pub(super) fn of(said: Said, jitter: Nanos, writes: bool) -> Fetched {
-        let Said { level, caveats, buffer, stats, batches, rest } = said;
-        Fetched { level, caveats, buffer, jitter, stats, batches, writes, rest }
     }
 
     /// When each batch was asked for and when it was there, since the beginning of the run.
@@ -167,10 +152,16 @@ impl Ahead {
     /// What there is to say of it.
     pub(super) fn fetched(&mut self) -> Fetched {
         let reader = &mut self.reader;
-        let (batches, stats, buffer) = (reader.take_batches(), reader.stats(), reader.buffer());
-        let (level, caveats, rest) = (reader.level(), reader.caveats(), rest_of(&self.station));
-        let said = Said { level, caveats, buffer, stats, batches, rest };
-        Fetched::of(said, self.jitter, false)
+        Fetched {
+            level: reader.level(),
+            caveats: reader.caveats(),
+            buffer: reader.buffer(),
+            jitter: self.jitter,
+            stats: reader.stats(),
+            batches: reader.take_batches(),
+            writes: false,
+            rest: rest_of(&self.station),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use surety_model::world::WorldError;
 use surety_stream::{Station, Writer};
 use surety_units::{Bytes, Nanos};
 
-use super::ahead::{Fetched, Said, Stations, contract_of, refused, rest_of};
+use super::ahead::{Fetched, Stations, contract_of, refused, rest_of};
 use crate::window::Window;
 
 /// A stream's buffer with who empties it.
@@ -46,10 +46,16 @@ impl Recorder {
     /// What there is to say of it.
     pub(super) fn fetched(&mut self) -> Fetched {
         let writer = &mut self.writer;
-        let (batches, stats, buffer) = (writer.take_batches(), writer.stats(), writer.buffer());
-        let (level, caveats, rest) = (writer.level(), writer.caveats(), rest_of(&self.station));
-        let said = Said { level, caveats, buffer, stats, batches, rest };
-        Fetched::of(said, self.jitter, true)
+        Fetched {
+            level: writer.level(),
+            caveats: writer.caveats(),
+            buffer: writer.buffer(),
+            jitter: self.jitter,
+            stats: writer.stats(),
+            batches: writer.take_batches(),
+            writes: true,
+            rest: rest_of(&self.station),
+        }
     }
 }
 
