@@ -134,7 +134,7 @@ fn copy(stream: &Stream) -> Nanos {
     PER_ACCESS + Nanos::SECOND.mul_ratio(stream.access_bytes(), COPIED.0)
 }
 
-/// Jobs that come so many bytes apart, in a window, one carried in at least.
+/// CPU time in a window of jobs that come `bytes` of the stream apart, `each` so long; one is carried in at least.
 fn of_jobs(stream: &Stream, bytes: u64, window: Nanos, each: Nanos) -> Nanos {
     let apart = Nanos::SECOND.mul_ratio(bytes.max(1), stream.rate.0.max(1)).max(Nanos::new(1));
     Nanos::new(each.get().saturating_mul(window.div_ceil(apart).max(1)))

@@ -50,7 +50,7 @@ unsafe fn text<'a>(name: &str, text: *const c_char) -> Result<&'a CStr, Failure>
 /// Memory of C that is written to.
 ///
 /// # Safety
-/// It is NULL or has so many bytes, which nobody else looks at for `'a`. They have some value, whoever set it last: what C allocates is not
+/// It is NULL or has `bytes` bytes, which nobody else looks at for `'a`. They have some value, whoever set it last: what C allocates is not
 /// known to this language's compiler, and nothing here reads it.
 unsafe fn memory<'a>(into: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Failure> {
     if bytes == 0 {
@@ -66,7 +66,7 @@ unsafe fn memory<'a>(into: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Fa
 /// Memory of C that is read.
 ///
 /// # Safety
-/// It is NULL or has so many bytes, which nobody changes for `'a`.
+/// It is NULL or has `bytes` bytes, which nobody changes for `'a`.
 unsafe fn bytes_at<'a>(from: *const c_void, bytes: usize) -> Result<&'a [u8], Failure> {
     if bytes == 0 {
         return Ok(&[]);
@@ -253,7 +253,7 @@ pub extern "C" fn surety_level_name(level: c_int) -> *const c_char {
 /// One of the reasons why a stream has no higher level: how long it is, 0 where there are no more, or -1.
 ///
 /// # Safety
-/// The memory has so many bytes.
+/// The memory has `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn surety_caveat(
     stream: *mut Handle,

@@ -97,7 +97,7 @@ impl Held {
         self.time_but(requests, writes, 0)
     }
 
-    /// The same where so many of the writes are known to be complete last: what the device does for them it does later, unless they are on the medium
+    /// The same where `last` of the writes are known to be complete last: what the device does for them it does later, unless they are on the medium
     /// by then.
     pub fn time_but(&self, requests: u64, writes: u64, last: u64) -> Nanos {
         let before = writes.saturating_sub(last);

@@ -26,7 +26,7 @@ struct Mix {
     runs: u64,
 }
 
-/// The bound is no more than so many times the worst batch.
+/// The bound over the worst batch, at most.
 const LOOSEST: f64 = 2.5;
 
 fn readers(chance: &mut Pcg) -> String {
@@ -121,7 +121,7 @@ fn run(workload: &Workload, seed: u64, warm_up: Nanos) -> (Nanos, Record) {
     (Nanos::new(most as i64), record)
 }
 
-/// So many runs of a mix: no batch is above its bound, nothing is late; of all runs the loosest bound is held against the worst batch.
+/// In `runs` runs of a mix no batch is above its bound, nothing is late; of all runs the loosest bound is held against the worst batch.
 fn hold(mix: &Mix, runs: u64) {
     let (mut bound, mut worst) = (Nanos::ZERO, Nanos::ZERO);
     for seed in 0..runs {

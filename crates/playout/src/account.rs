@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use surety_stream::{Level, Stats};
 use surety_units::Nanos;
 
-/// So many open files are told of one by one.
+/// Open files that are told of one by one, at most.
 const KEPT_MAX: usize = 1000;
 
 /// How an open file was served.

@@ -50,7 +50,7 @@ impl Stream {
         self.batch + (self.rate * self.jitter).div_ceil(SECOND)
     }
 
-    /// When the last of so many batches may be asked for at the earliest, in a span of no more nanoseconds than `longest`.
+    /// When the last of `count` batches may be asked for at the earliest, in a span of no more nanoseconds than `longest`.
     fn earliest(&self, count: u128, longest: u128, phase: Phase) -> u128 {
         let (mut before, mut at) = (None, longest);
         while before.map_or(0, |before| before + 1) < at {

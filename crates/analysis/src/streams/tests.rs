@@ -287,7 +287,7 @@ impl Others<'_> {
         if chance.below(4) > 0 { whole.get() } else { chance.below(whole.get_unsigned().max(1)) as i64 }
     }
 
-    /// What the device does by itself before so many requests: for each that writes it has room first.
+    /// What the device does by itself before `requests`: for each that writes it has room first.
     fn own(&mut self, (requests, is_write): (u64, bool), chance: &mut Pcg) -> i64 {
         let held = self.disk.held;
         let writes = u64::from(is_write && held.most > 0);

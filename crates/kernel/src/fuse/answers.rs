@@ -124,7 +124,7 @@ pub fn entry(node: u64, attributes: &Attributes, valid_s: u64) -> Vec<u8> {
     out
 }
 
-/// The answer to [`super::wire::Ask::Attributes`], valid for so many seconds.
+/// The answer to [`super::wire::Ask::Attributes`], valid for `valid_s` seconds.
 pub fn attributes(attributes: &Attributes, valid_s: u64) -> Vec<u8> {
     let mut out = Vec::new();
     put64(&mut out, &[valid_s]);
@@ -148,7 +148,7 @@ pub fn opened_directory(handle: u64) -> Vec<u8> {
     out
 }
 
-/// The answer to [`super::wire::Ask::ReadDirectory`]: as many names from a place in the list on as go into so many bytes.
+/// The answer to [`super::wire::Ask::ReadDirectory`]: as many names from a place in the list on as go into `bytes`.
 pub fn names(list: &[Name], from: u64, bytes: usize) -> Vec<u8> {
     let mut out = Vec::new();
     for (at, name) in list.iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
