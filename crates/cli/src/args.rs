@@ -55,6 +55,13 @@ pub struct Common {
     /// Print no progress and no notes
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// Print what was in force and the environment, too
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+    /// Columns of text, 40 at least [default: COLUMNS, else those of the terminal; in a pipe tables have all their columns, and text
+    /// has 100]
+    #[arg(long, global = true, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..))]
+    pub width: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
