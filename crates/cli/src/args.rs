@@ -369,6 +369,8 @@ pub struct LatencyArgs {
     pub on: String,
     #[command(flatten)]
     pub guest: GuestArgs,
+    #[command(flatten)]
+    pub gates: GateArgs,
 }
 
 #[derive(Debug, Args)]
@@ -393,11 +395,13 @@ pub struct NoiseArgs {
     /// Write the report as one offline HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub gates: GateArgs,
 }
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Files of results; docs/formats/import.md lists their formats
+    /// Files of results, - for standard input; docs/formats/import.md lists their formats
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Write the report as one offline HTML page
