@@ -267,6 +267,9 @@ pub struct RunArgs {
     /// Compare two sides in interleaved runs: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
     #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "html", "expect"])]
     pub ab: Option<String>,
+    /// Compare the runs with stored ones, which `surety run --repeat 8 --json` wrote: exit 1 if a metric is worse
+    #[arg(long, value_name = "FILE", conflicts_with = "ab")]
+    pub baseline: Option<PathBuf>,
     /// Runs of each side of --ab
     #[arg(long, value_name = "N", default_value_t = 8, requires = "ab",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
