@@ -26,6 +26,7 @@ mod latency;
 mod leaves_nothing;
 mod loads;
 mod objections;
+mod pages;
 mod planning;
 mod playing_out;
 mod programs;
