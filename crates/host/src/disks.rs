@@ -248,6 +248,12 @@ impl<'a> RunDisk<'a> {
                 );
                 return Err(unsupported(name, why));
             }
+            (_, None, _) if !disk.faults.is_empty() => {
+                return Err(unsupported(
+                    name,
+                    "only a disk with a `model` fails where it is told to: leave `faults` out",
+                ));
+            }
             (None, Some(model), size) => {
                 let made = emulate(disk, model, size, workshop)?;
                 let device = made.device().again();
@@ -555,6 +561,7 @@ mod tests {
             read_ahead: None,
             group: None,
             tunables: Default::default(),
+            faults: Vec::new(),
         };
         Workload { disks: vec![disk], ..Workload::default() }
     }

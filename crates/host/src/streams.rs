@@ -238,11 +238,7 @@ impl Player {
                 continue;
             }
             if let Err(error) = self.access(number) {
-                run.trouble = Some(Trouble {
-                    what: format!("its file failed: {}", said(&error)),
-                    remedy: "the device failed, was detached, or what it stands on is full; see `dmesg`"
-                        .to_owned(),
-                });
+                run.trouble = Some(failed(&error));
                 break;
             }
             let end = clock::monotonic();
@@ -253,6 +249,12 @@ impl Player {
             run.accesses.push(StreamAccess { release, done: Some(done) });
         }
         run.metered = meter.finish();
+        if let Bytes::Recorder(recorder) = &mut self.bytes
+            && run.trouble.is_none()
+        {
+            // No access came after it to be told.
+            run.trouble = recorder.check().err().as_ref().map(failed);
+        }
         self.tell(&mut run, window);
         run
     }
@@ -310,6 +312,17 @@ impl Player {
         }
         Ok(())
     }
+}
+
+/// What became of an access that failed.
+fn failed(error: &std::io::Error) -> Trouble {
+    // What failed in its buffer says which file.
+    let what = match error.get_ref() {
+        Some(_) => said(error),
+        None => format!("its file failed: {}", said(error)),
+    };
+    let remedy = "the device failed, was detached, or what it stands on is full; see `dmesg`";
+    Trouble { what, remedy: remedy.to_owned() }
 }
 
 /// A file made for the run: past the page cache where its file system can, else dropped from it.

@@ -202,7 +202,7 @@ impl Reader {
             }
             match track.end(clock::monotonic()) {
                 Some(Ok(())) => return Ok(false),
-                Some(Err(failure)) => return Err(failure.into()),
+                Some(Err(failure)) => return Err(failure.of(&track.account.path)),
                 None if track.is_at_rest() => return Err(io::ErrorKind::WouldBlock.into()),
                 None if self.is_called.swap(false, Ordering::Relaxed) => {
                     return Err(io::ErrorKind::TimedOut.into());
