@@ -28,11 +28,13 @@ use crate::said::said;
 
 mod counter;
 mod file_system;
+mod in_use;
 mod limits;
 mod modelled;
 
 pub(crate) use counter::Counter;
 use file_system::make_file_system;
+pub use in_use::{DiskInUse, PreparedDisk};
 use limits::{Limits, limit, tune};
 pub use modelled::{Emulated, Emulator, Modelled};
 use modelled::{THROTTLING, emulate, set_queue};

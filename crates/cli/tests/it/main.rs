@@ -29,6 +29,7 @@ mod loads;
 mod objections;
 mod planning;
 mod playing_out;
+mod prepared_disks;
 mod programs;
 mod recording;
 mod reports;
