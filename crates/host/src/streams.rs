@@ -299,10 +299,16 @@ impl Player {
             Bytes::ByBlock { file, is_direct, blocks } => (file, *is_direct, *blocks),
         };
         let block = number % blocks;
-        let moved = match self.direction {
-            Direction::Read => file.read(block)?,
-            Direction::Write => file.write(block)?,
+        let (doing, moved) = match self.direction {
+            Direction::Read => ("reading", file.read(block)),
+            Direction::Write => ("writing", file.write(block)),
         };
+        let at = block * self.block;
+        let in_words = |error: std::io::Error| {
+            let words = format!("{doing} its file at byte {at} failed: {}", said(&error));
+            std::io::Error::new(error.kind(), words)
+        };
+        let moved = moved.map_err(in_words)?;
         // The file got shorter meanwhile.
         if moved < self.block {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
@@ -405,6 +411,7 @@ fn parts(runs: &[&StreamRun], window: &Window) -> Vec<StreamThread> {
     let part = |run: &&StreamRun| StreamThread {
         accesses: run.accesses.clone(),
         batches: run.fetched.as_ref().map(|fetched| fetched.batches(window)).unwrap_or_default(),
+        open: run.fetched.as_ref().and_then(|fetched| fetched.open),
         run: run.metered.run,
         waited: run.metered.waited,
     };

@@ -144,12 +144,17 @@ impl Account {
         }
     }
 
-    /// What is in the way of a higher level, and the level.
-    pub(crate) fn level(&self, of_station: &[String]) -> (Level, Vec<String>) {
+    /// What is in the way of a higher level, and the level; `waits`: how long a batch is waited for now.
+    pub(crate) fn level(&self, of_station: &[String], waits: Option<Nanos>) -> (Level, Vec<String>) {
         let all = [of_station, &self.caveats, self.failed.as_slice(), &self.unbounded].concat();
         let level = match self.contract.bound {
             _ if all.len() > self.unbounded.len() => Level::Observed,
-            Some(_) if all.is_empty() && self.stats.beyond_bound == 0 && self.mode == Mode::Steady => {
+            Some(bound)
+                if all.is_empty()
+                    && self.stats.beyond_bound == 0
+                    && self.mode == Mode::Steady
+                    && waits.is_none_or(|waits| waits <= bound) =>
+            {
                 Level::Admitted
             }
             _ => Level::Scheduled,

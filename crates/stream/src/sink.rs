@@ -118,6 +118,22 @@ impl Sink {
         }
     }
 
+    /// Since when the batch is wanted that is wanted longest and is not at the device.
+    pub(crate) fn waits_since(&mut self, now: Nanos) -> Option<Nanos> {
+        let mut before = self.front_done;
+        for slot in &self.queue {
+            match slot {
+                Slot::Done(_, done) => before = done.unwrap_or(before),
+                Slot::UnderWay { wanted, .. } => return Some((*wanted).max(before)),
+                Slot::Full { .. } => break,
+            }
+        }
+        match self.wants(now) {
+            Want::Since(since) => Some(since.max(before)),
+            Want::From(_) | Want::Nothing => None,
+        }
+    }
+
     /// How long the room lasts that is left to the program.
     pub(crate) fn lasts(&self) -> Nanos {
         self.account.lasts(self.free.len() as u64 * self.account.batch)

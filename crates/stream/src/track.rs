@@ -114,6 +114,22 @@ impl Track {
         self.account.may_ask(piece.bytes, self.room_since, now)
     }
 
+    /// Since when the batch is wanted that is wanted longest and is not there.
+    pub(crate) fn waits_since(&mut self, now: Nanos) -> Option<Nanos> {
+        let mut before = self.last_done;
+        for slot in &self.queue {
+            match slot {
+                Slot::Ready(ready) => before = ready.batch.done,
+                // As if it came now.
+                Slot::UnderWay { wanted, .. } => return Some((*wanted).max(before)),
+            }
+        }
+        match self.wants(now) {
+            Want::Since(since) => Some(since.max(before)),
+            Want::From(_) | Want::Nothing => None,
+        }
+    }
+
     /// How long what is there and on its way lasts.
     pub(crate) fn lasts(&self) -> Nanos {
         self.account.lasts(self.queue.iter().map(Slot::bytes).sum())
@@ -297,5 +313,40 @@ impl Track {
     /// Whether a program that waits would wait for ever: it is paused and nothing is on its way.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_paused && self.queue.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use surety_model::playout::Level;
+
+    const MS: fn(i64) -> Nanos = Nanos::from_millis;
+
+    /// A batch that is not there counts from when it was wanted, and the bound is over when it is older.
+    #[test]
+    fn a_batch_under_way_is_as_old_as_it_is() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[7; 100_000]).unwrap();
+        let source = Source::of(file.path(), file.as_file()).unwrap();
+        let batch = source.alignment.unwrap_or(PAGE as u64);
+        let contract = Contract { bound: Some(MS(10)), ..Contract::new(Rate(1_000_000)).with_batch(batch) };
+        let mut track = Track::new(&contract, source, MS(100)).unwrap();
+        // Of the bound alone.
+        (track.account.caveats, track.account.unbounded) = (Vec::new(), Vec::new());
+        // There is room and credit for it from the beginning.
+        assert_eq!(track.waits_since(MS(103)), Some(MS(100)));
+        let Want::Since(since) = track.wants(MS(104)) else { panic!("it is wanted") };
+        let transfer = track.ask(1, (since, MS(104))).unwrap();
+        assert_eq!(track.waits_since(MS(110)), Some(MS(100)));
+        let level = |track: &Track, waits| track.account.level(&[], Some(waits)).0;
+        assert_eq!((level(&track, MS(10)), level(&track, MS(11))), (Level::Admitted, Level::Scheduled));
+        track.complete(1, transfer.pages, Ok(batch as usize), MS(108));
+        assert_eq!(track.account.stats.worst_batch, MS(8));
+        // The next one was waiting for that one until then.
+        assert_eq!(track.waits_since(MS(109)), Some(MS(108)));
+        track.is_paused = true;
+        assert_eq!(track.waits_since(MS(200)), None);
     }
 }

@@ -83,12 +83,17 @@ impl Writer {
 
     /// What keeps it from a higher level, in words.
     pub fn caveats(&self) -> Vec<String> {
-        self.served.shared.desk().account(self.number).level(&self.served.caveats).1
+        self.served.shared.desk().level(self.number, &self.served.caveats, clock::monotonic()).1
     }
 
     /// How much of a guarantee it has now.
     pub fn level(&self) -> Level {
-        self.served.shared.desk().account(self.number).level(&self.served.caveats).0
+        self.served.shared.desk().level(self.number, &self.served.caveats, clock::monotonic()).0
+    }
+
+    /// How long the batch has been wanted that is wanted longest and is not there yet: room and credit for it, and the one before it, were there by then.
+    pub fn waits(&self) -> Option<Nanos> {
+        self.served.shared.desk().waits(self.number, clock::monotonic())
     }
 
     /// Bytes of memory that batches are written from.

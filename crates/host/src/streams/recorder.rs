@@ -57,6 +57,7 @@ impl Recorder {
             buffer: writer.buffer(),
             jitter: self.jitter,
             stats: writer.stats(),
+            open: writer.waits(),
             batches: writer.take_batches(),
             writes: true,
             rest: rest_of(&self.station),
