@@ -48,6 +48,7 @@ impl Films {
         self.settings()[0].contains("[mq-deadline]")
             && is("max_sectors_kb", "128")
             && is("iosched/async_depth", "16")
+            && is("iosched/prio_aging_expire", "3600000")
     }
 }
 

@@ -24,8 +24,9 @@ const SCHEDULER: &str = "mq-deadline";
 const DEPTH: u32 = 4;
 /// The largest request.
 const REQUEST: Bytes = Bytes(128 << 10);
-/// Places in the queue for what is written.
-const ASYNC_DEPTH: (&str, u64) = ("async_depth", 16);
+/// Of its I/O scheduler, where that has them: places in the queue for what is written, and that no request of best effort ages within an hour, ms.
+const TUNABLES: [(&str, u64); 2] = [("async_depth", 16), (AGING, 3_600_000)];
+const AGING: &str = "prio_aging_expire";
 
 /// A disk that file systems of this machine are on.
 #[derive(Debug)]
@@ -75,6 +76,10 @@ impl DiskInUse {
         if scheduler != SCHEDULER && scheduler != "bfq" {
             lacks.push(format!("its I/O scheduler `{scheduler}` serves no request first for its priority"));
         }
+        let aging: Option<u64> = self.tunable(AGING).and_then(|text| text.parse().ok());
+        if let Some(ms) = aging.filter(|ms| *ms < TUNABLES[1].1) {
+            lacks.push(format!("requests of others that have waited for {ms} ms go first"));
+        }
         if let Some(kib) = self.largest_kib().filter(|kib| kib * 1024 > REQUEST.0) {
             lacks.push(format!("a request of others may have {kib} KiB"));
         }
@@ -109,9 +114,8 @@ impl DiskInUse {
         let wanted = self.wanted();
         let limits = self.device.keeping_read_ahead(|| limit(&wanted, &self.device, workshop))?;
         let scheduler = set_scheduler(&self.name, &self.device, SCHEDULER, workshop)?;
-        let has_tunable = self.device.queue(&format!("iosched/{}", ASYNC_DEPTH.0)).is_some();
-        let tunables = has_tunable.then(|| tune(&self.name, &wanted.tunables, &self.device, workshop));
-        let _tunables = tunables.transpose()?.unwrap_or_default();
+        let tunables = wanted.tunables.into_iter().filter(|(name, _)| self.tunable(name).is_some()).collect();
+        let _tunables = tune(&self.name, &tunables, &self.device, workshop)?;
         Ok(PreparedDisk { _tunables, _scheduler: Some(scheduler), _limits: limits })
     }
 
@@ -123,9 +127,13 @@ impl DiskInUse {
             depth: Some(DEPTH),
             // One that takes no longer ones is left as it is.
             request: self.largest_kib().is_some_and(is_longer).then_some(REQUEST),
-            tunables: [ASYNC_DEPTH].map(|(name, value)| (name.to_owned(), value)).into(),
+            tunables: TUNABLES.map(|(name, value)| (name.to_owned(), value)).into(),
             ..Disk::default()
         }
+    }
+
+    fn tunable(&self, name: &str) -> Option<String> {
+        self.device.queue(&format!("iosched/{name}"))
     }
 
     fn largest_kib(&self) -> Option<u64> {
@@ -141,7 +149,7 @@ impl fmt::Display for DiskInUse {
         if let Some(request) = wanted.request {
             write!(f, " of {request} at most")?;
         }
-        write!(f, ", {} {}", ASYNC_DEPTH.0, ASYNC_DEPTH.1)
+        TUNABLES.iter().try_for_each(|(name, value)| write!(f, ", {name} {value}"))
     }
 }
 
