@@ -140,7 +140,7 @@ fn against(path: &Path, document: &str, args: &RunArgs, session: &Session) -> Re
     let b = Gathered::of(vec![(String::new(), file)], None)?;
     let label = format!("{} (the baseline)", a.name);
     let options = options(&args.judging, args.running.seed, None);
-    publish(&surety_compare::compare(&a.side(label), &b.side("this run".to_owned()), &options), session)
+    publish(&surety_compare::compare(&a.side(label), &b.side("this run".to_owned()), &options), None, session)
 }
 
 /// The code of expectations and of a comparison: what failed before what is undecided.
@@ -205,7 +205,7 @@ pub fn ab(
         let why = ended.ended_by();
         session.note(&format!("{why}: {taken} of {asked} pairs are finished and compared"));
     }
-    let code = publish(&comparison, session)?;
+    let code = publish(&comparison, args.running.html.as_deref(), session)?;
     Ok(ended.map_or(code, |ended| ended.code))
 }
 
