@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar};
 
 use surety_kernel::pages::{PAGE, Pages};
-use surety_model::playout::{Credit, Level};
+use surety_model::playout::{Credit, Level, Want};
 use surety_units::{Nanos, Rate};
 
 use crate::contract::Contract;
@@ -21,17 +21,6 @@ const NOTES_MAX: usize = 1 << 20;
 const EINTR: i32 = 4;
 /// `EIO`.
 pub(crate) const EIO: i32 = 5;
-
-/// Whether a stream wants a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
-    /// Since an instant.
-    Since(Nanos),
-    /// From an instant on.
-    From(Nanos),
-    /// Not before something else happens.
-    Nothing,
-}
 
 /// Why a stream cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,6 @@ mod desk;
 mod error;
 mod mode;
 mod mover;
-mod order;
 mod reader;
 mod sink;
 mod source;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use surety_kernel::pages::Pages;
 use surety_kernel::ring::{Action, Transfer};
+use surety_model::playout::Want;
 use surety_units::{Nanos, Rate};
 
-use crate::account::{Account, EIO, Failure, Want};
+use crate::account::{Account, EIO, Failure};
 use crate::contract::Contract;
 use crate::error::StreamError;
 use crate::source::{Layout, Piece, Source};

@@ -15,6 +15,7 @@
 
 mod bandwidth;
 mod cache;
+mod direct;
 mod flusher;
 mod guest;
 mod marks;
@@ -282,45 +283,6 @@ impl Storage {
         let doing = &mut self.doing[process.index()];
         debug_assert!(doing.operation.is_none(), "one operation at a time");
         (doing.operation, doing.deadline) = (Some(operation), deadline);
-    }
-
-    /// Has a direct access follow the one that a process is at: it is submitted where that is complete, before the driver takes its next
-    /// request, as by somebody who works in the completion's interrupt. There is one at most.
-    pub fn chain(&mut self, process: ProcessId, operation: Operation, deadline: Option<Nanos>) {
-        self.doing[process.index()].chained = Some((operation, deadline));
-    }
-
-    /// From here on it is kept of each direct access of a process when it was asked for and when it was complete.
-    pub fn keep_accesses(&mut self, process: ProcessId) {
-        self.doing[process.index()].kept = Some(Vec::new());
-    }
-
-    /// When each was asked for, and when it was complete, in order.
-    pub fn accesses(&self, process: ProcessId) -> &[(Nanos, Nanos)] {
-        self.doing[process.index()].kept.as_deref().unwrap_or_default()
-    }
-
-    /// Whether an access follows the one that a process is at.
-    pub fn is_chained(&self, process: ProcessId) -> bool {
-        self.doing[process.index()].chained.is_some()
-    }
-
-    /// How many accesses of a process were followed by a chained one since this was last asked.
-    pub fn take_passed(&mut self, process: ProcessId) -> u64 {
-        std::mem::take(&mut self.doing[process.index()].passed)
-    }
-
-    /// A process's direct access is complete: what was chained to it is submitted.
-    fn follow(&mut self, now: Nanos, process: ProcessId) {
-        let doing = &mut self.doing[process.index()];
-        if let Some((mut operation, deadline)) = doing.chained.take() {
-            (doing.passed, doing.deadline) = (doing.passed + 1, deadline);
-            if let Operation::Direct { file, write, first, end, is_sent } = &mut operation {
-                *is_sent = true;
-                self.direct(now, process, *file, *write, (*first, *end));
-            }
-            self.doing[process.index()].operation = Some(operation);
-        }
     }
 
     /// Goes on with a process's operation; false: it has to wait, and is among the woken later.
