@@ -79,7 +79,7 @@ pub(super) const TODAY: &str = "none to bfq: I/O schedulers of blk-mq and today'
 pub(super) const READ_BY: [&str; 2] = [
     "read by: a plain reader asks for each access itself, when it is released; a stream has a play-out buffer that is filled in batches ahead of it, by the kernel's prefetcher in the rows abiss-rt, by \
      a thread of the program under mq-deadline, which reads with real-time I/O priority from a disk that takes 4 requests of 128 KiB at most and has 16 places for writes",
-    "published is of the disk and the kernel of 2004; host is this machine's kernel on `hdd-2004` as an emulated disk, sim the simulator's kernel on the same model: \
+    "published is of the disk and the kernel of 2004; host is this machine's kernel on `hdd-2004` as an emulated disk; sim is simulated on the same model, beside host with the places of the files and the driver seen there: \
      compare columns of one row, and no row of 2004 with one of today",
 ];
 

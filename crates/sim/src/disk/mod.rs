@@ -32,7 +32,7 @@ use surety_block::{Bio, BioId, Op, Process, ProcessId};
 use surety_device::model::Service;
 use surety_model::event::SpanMarker;
 use surety_model::record::Distribution;
-use surety_units::Nanos;
+use surety_units::{Bytes, Nanos};
 
 use crate::cpu::at_disk::AtDisk;
 use crate::engine::{ComponentId, Engine, Event, Slot};
@@ -154,6 +154,14 @@ pub struct Woken {
 }
 
 impl Storage {
+    /// Disks of a machine with so much memory for programs and the page cache; 1 GiB where nobody says.
+    pub fn on_a_machine_with(memory: Option<Bytes>) -> Storage {
+        Storage {
+            flusher: memory.map_or_else(Flusher::default, |bytes| Flusher::of(bytes.0)),
+            ..Storage::default()
+        }
+    }
+
     /// Adds a disk and says by which place it is named.
     pub fn add_disk(&mut self, engine: &mut Engine, make: impl FnOnce(Slot, Slot) -> Unit) -> usize {
         let component = self.component.unwrap_or_else(|| {

@@ -22,7 +22,7 @@ use super::units::{Bound, MODEL};
 use super::{Activity, Builder, Place, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
-use crate::disk::{self, FileId, PAGE, Woken};
+use crate::disk::{self, FileId, PAGE, Storage, Woken};
 use crate::engine::{Engine, Event, Simulation};
 
 /// The policy of threads that a workload says nothing of.
@@ -212,6 +212,7 @@ impl<'a> Builder<'a> {
         options: &RunOptions,
     ) -> Result<(), WorldError> {
         let is_traced = self.stage.traces;
+        self.stage.machine.programs_mut().io.storage = Storage::on_a_machine_with(self.platform.memory);
         // Those of virtual machines come behind the disks that they are on.
         let (virtual_ones, real): (Vec<&Disk>, Vec<&Disk>) =
             workload.disks.iter().partition(|disk| disk.on.is_some());
