@@ -57,7 +57,7 @@ pub fn options(judging: &Judging, seed: u64, studied: Option<String>) -> Options
 }
 
 /// Reads the files of one side.
-fn gathered(files: &[PathBuf], label: Option<&str>) -> Result<Gathered, Failure> {
+pub fn gathered(files: &[PathBuf], label: Option<&str>) -> Result<Gathered, Failure> {
     let read = |path: &PathBuf| {
         let file = read(&text_of(path)?).map_err(|error| {
             Failure::new(Code::BadInput, format!("{}: {error}", path.display()))

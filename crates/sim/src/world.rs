@@ -317,7 +317,9 @@ impl Measured<'_> {
                 Actor::Player(player) => Some(player.close(end, got)),
                 Actor::Viewer(viewer) => {
                     let mut thread = viewer.close(end, got);
-                    thread.batches = self.stage.machine.programs().io.batches(viewer.playout()).to_vec();
+                    let io = &self.stage.machine.programs().io;
+                    thread.batches = io.batches(viewer.playout()).to_vec();
+                    thread.open = io.open(viewer.playout()).map(|asked| end - asked);
                     if let (Direction::Write, Some(bytes)) = (stream.direction, stream.batch) {
                         let done: Vec<_> = thread.batches.iter().map(|(_, done)| (bytes.0, *done)).collect();
                         over_with_batches(&mut thread.accesses, stream.access_bytes(), &done);

@@ -81,6 +81,12 @@ impl Ledger {
         self.under_way.back().map_or(0, |last| last.from + self.batch).max(self.moved)
     }
 
+    /// When the oldest batch was wanted that is not there yet.
+    pub fn open(&self) -> Option<Nanos> {
+        let open = self.under_way.iter().filter(|batch| batch.done.is_none());
+        open.map(|batch| batch.wanted).min()
+    }
+
     /// So far the buffer was filled from its file, or emptied, and the program has come.
     pub fn look(&mut self, (moved, played): (u64, u64), now: Nanos) {
         (self.moved, self.played) = (moved, played);

@@ -91,6 +91,15 @@ impl Io {
         found.unwrap_or_default()
     }
 
+    /// Of the stream with a buffer, when the oldest batch was wanted that is not there yet.
+    pub fn open(&self, playout: usize) -> Option<Nanos> {
+        self.actors.iter().find_map(|actor| match actor {
+            Actor::Fetcher(fetcher) => fetcher.open(playout, &self.storage),
+            Actor::Station(station) => station.open(playout),
+            _ => None,
+        })
+    }
+
     /// The station of the stream with a buffer, where it has one.
     pub fn station(&self, playout: usize) -> Option<&Station> {
         let stations = self.actors.iter().filter_map(|actor| match actor {

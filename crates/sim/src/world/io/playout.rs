@@ -119,6 +119,11 @@ impl Fetcher {
         (self.playout == playout).then(|| storage.accesses(self.seat.process))
     }
 
+    /// When the batch of a buffer was asked for that is not there yet.
+    pub(in crate::world) fn open(&self, playout: usize, storage: &Storage) -> Option<Nanos> {
+        storage.open_access(self.seat.process).filter(|_| self.playout == playout)
+    }
+
     pub(in crate::world) fn next(
         &mut self,
         now: Nanos,

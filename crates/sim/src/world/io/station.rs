@@ -130,6 +130,11 @@ impl Station {
         Some(&track.batches)
     }
 
+    /// When the oldest batch of such a stream was wanted that is not there yet.
+    pub(in crate::world) fn open(&self, playout: usize) -> Option<Nanos> {
+        self.tracks.iter().find(|track| track.playout == playout)?.ledger.open()
+    }
+
     /// Bytes of the buffer of such a stream, in whole batches.
     pub(in crate::world) fn buffer(&self, playout: usize) -> Option<u64> {
         let track = self.tracks.iter().find(|track| track.playout == playout)?;
