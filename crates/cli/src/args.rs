@@ -41,7 +41,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub common: Common,
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: Option<Verb>,
 }
 
 #[derive(Debug, Args)]
@@ -326,8 +326,9 @@ pub struct LatencyArgs {
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1ms", value_parser = probe_period)]
     pub period: Nanos,
     /// Policy of the measured threads: fair, batch, idle, fifo:N, rr:N or deadline:RUNTIME/DEADLINE/PERIOD
-    #[arg(long, value_name = "POLICY", default_value = "fifo:80")]
-    pub policy: ProbePolicy,
+    /// [default: fifo:80; for who may not, the highest fifo:N allowed, else fair]
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<ProbePolicy>,
     /// Length of the measurement [default: 10s; with --until at most 10min]
     #[arg(long = "for", value_name = "TIME", value_parser = positive)]
     pub duration: Option<Nanos>,
