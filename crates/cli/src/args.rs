@@ -18,6 +18,7 @@ use crate::rights::RightsArgs;
 mod apply;
 mod device;
 mod gates;
+mod init;
 pub mod lab;
 mod manual;
 pub mod planning;
@@ -28,6 +29,7 @@ mod validate;
 pub use apply::*;
 pub use device::*;
 pub use gates::*;
+pub use init::*;
 pub use manual::*;
 pub use stream::*;
 pub use trace::*;
@@ -66,6 +68,8 @@ pub enum Color {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Write a workload file to start from: of a program that is watched, or a template
+    Init(InitArgs),
     /// Walk the whole loop: measure, profile, plan, prove, enforce, measure again, judge
     #[command(after_help = EXIT_CODES)]
     Guarantee(GuaranteeArgs),

@@ -19,6 +19,7 @@ mod first;
 mod gates;
 mod guarantee;
 mod harmless;
+mod init;
 mod input;
 mod internal;
 mod lab;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
     let Some(verb) = &arguments.verb else { return first::first(session) };
     match verb {
+        Verb::Init(args) => init::init(args, session),
         Verb::Guarantee(args) => guarantee::guarantee(args, session),
         Verb::Run(args) => run::run(args, session),
         Verb::Compare(args) => compare::compare(args, session),

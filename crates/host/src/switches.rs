@@ -25,17 +25,43 @@ pub(crate) struct OwnSwitches {
 impl OwnSwitches {
     /// Starts collecting for these threads, as many as the user's limits allow.
     pub fn open(tids: impl Iterator<Item = Tid>, degraded: &mut Vec<String>) -> OwnSwitches {
-        let mut threads = Vec::new();
+        let mut switches = OwnSwitches::default();
+        switches.open_more(tids, degraded);
+        switches
+    }
+
+    /// The same for threads that are there since.
+    pub fn open_more(&mut self, tids: impl Iterator<Item = Tid>, degraded: &mut Vec<String>) {
         for tid in tids {
             match ThreadSwitches::open(tid, BUFFER) {
-                Ok(switches) => threads.push((switches, Vec::new())),
+                Ok(switches) => self.threads.push((switches, Vec::new())),
                 Err(error) => {
-                    degraded.push(format!("the switches of own threads were not all recorded: {error}"));
+                    let said = format!("the switches of own threads were not all recorded: {error}");
+                    // One sentence says it of all threads that come later.
+                    if !degraded.iter().any(|before| before.starts_with("the switches of own threads")) {
+                        degraded.push(said);
+                    }
                     break;
                 }
             }
         }
-        OwnSwitches { threads }
+    }
+
+    /// Whether no thread is watched.
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// Tells all switches as events, in the order of time; returns how many were lost.
+    pub fn tell(mut self, observer: &mut dyn Observer) -> u64 {
+        self.collect();
+        let (mut told, mut lost) = (Vec::new(), 0);
+        for (switches, records) in &self.threads {
+            lost += replay(switches.tid(), records, Vec::new(), &mut told);
+        }
+        told.sort_by_key(|told| (told.time, told.gets_a_cpu()));
+        told.iter().for_each(|told| observer.event(&told.event()));
+        lost
     }
 
     /// Takes what has come since the last look.
@@ -61,7 +87,7 @@ impl OwnSwitches {
         for (switches, records) in &self.threads {
             let tid = switches.tid();
             if let Some(result) = results.iter().find(|r| r.tid == tid) {
-                lost += replay(tid, records, result, window, &mut told);
+                lost += replay(tid, records, marks_of(result, window), &mut told);
             }
         }
         // All threads in the order of time, as whoever looks at events expects; a CPU is left before another thread has it.
@@ -115,16 +141,10 @@ impl Told {
 }
 
 /// One thread's switches and stamps in the order of time; returns how many switches were lost.
-fn replay(
-    tid: Tid,
-    records: &[SwitchRecord],
-    result: &MemberResult,
-    window: &Window,
-    told: &mut Vec<Told>,
-) -> u64 {
+fn replay(tid: Tid, records: &[SwitchRecord], marks: Vec<(Nanos, String)>, told: &mut Vec<Told>) -> u64 {
     let mut lost = 0;
     let mut last = CpuId(0);
-    let mut marks = marks_of(result, window).into_iter().peekable();
+    let mut marks = marks.into_iter().peekable();
     let mut mark_until = |until: Nanos, cpu: CpuId, told: &mut Vec<Told>| {
         while let Some((time, text)) = marks.next_if(|(at, _)| *at <= until) {
             told.push(Told { time, cpu, tid, what: What::Mark(text) });

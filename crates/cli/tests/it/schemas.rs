@@ -126,6 +126,7 @@ fn documents_keep_to_their_published_schemas() {
         vec!["device", "list"],
         vec!["doctor"],
         vec![],
+        vec!["init", "--template", "server"],
         vec!["run", player, "--on", "host", "--for", "300ms"],
     ] {
         let output = surety(&[command.as_slice(), &["--json", "--quiet"]].concat());
