@@ -4,7 +4,7 @@
 //! unknown.
 
 use surety_kernel::perf::{SwitchRecord, ThreadSwitches};
-use surety_model::event::{Comm, Event, EventKind, JobMarker, JobUse, LeaveState, TraceSink};
+use surety_model::event::{Comm, Event, EventKind, JobMarker, JobUse, LeaveState, TraceSink, Woken};
 use surety_model::world::Observer;
 use surety_trace::JobBuilder;
 use surety_units::{Bytes, CpuId, Nanos, Tid};
@@ -15,6 +15,9 @@ use crate::window::Window;
 
 /// Buffer of each thread: two thousand switches between two looks.
 const BUFFER: Bytes = Bytes(64 << 10);
+
+/// The kernel's priority of a fair thread: these events say nothing of priorities.
+const FAIR: i32 = 120;
 
 /// Switches of threads of ours, collected while a run lasts.
 #[derive(Default)]
@@ -52,13 +55,16 @@ impl OwnSwitches {
         self.threads.is_empty()
     }
 
-    /// Tells all switches as events, in the order of time; returns how many were lost.
+    /// Tells all switches as events, in the order of time; returns how many were lost. A thread that had slept counts as woken when it
+    /// gets a CPU: when it was is in no event.
     pub fn tell(mut self, observer: &mut dyn Observer) -> u64 {
         self.collect();
         let (mut told, mut lost) = (Vec::new(), 0);
         for (switches, records) in &self.threads {
             lost += replay(switches.tid(), records, Vec::new(), &mut told);
+            wake(switches.tid(), records, &mut told);
         }
+        // Who gets a CPU was woken before.
         told.sort_by_key(|told| (told.time, told.gets_a_cpu()));
         told.iter().for_each(|told| observer.event(&told.event()));
         lost
@@ -116,6 +122,7 @@ struct Told {
 }
 
 enum What {
+    Woken,
     In,
     Out { preempted: bool },
     Mark(String),
@@ -129,6 +136,10 @@ impl Told {
     fn event(&self) -> Event<'_> {
         let idle = LeaveState::Other(b'I');
         let (current, kind) = match &self.what {
+            What::Woken => {
+                let woken = Woken { tid: self.tid, comm: Comm::default(), prio: FAIR, target: self.cpu };
+                (Tid::IDLE, EventKind::Waking(woken))
+            }
             What::In => (Tid::IDLE, switch(Tid::IDLE, idle, self.tid)),
             What::Out { preempted: true } => {
                 (self.tid, switch(self.tid, LeaveState::Runnable { preempted: true }, Tid::IDLE))
@@ -137,6 +148,22 @@ impl Told {
             What::Mark(text) => (self.tid, EventKind::Marker { text }),
         };
         Event { time: self.time, cpu: self.cpu, current, kind }
+    }
+}
+
+/// A thread's wake-ups, as late as they can have been.
+fn wake(tid: Tid, records: &[SwitchRecord], told: &mut Vec<Told>) {
+    let mut has_slept = false;
+    for record in records {
+        match *record {
+            SwitchRecord::In { time, cpu } if has_slept => {
+                told.push(Told { time, cpu, tid, what: What::Woken });
+            }
+            SwitchRecord::Out { preempted, .. } => has_slept = !preempted,
+            // What was lost may have been the sleep or its end.
+            SwitchRecord::Lost { .. } => has_slept = false,
+            SwitchRecord::In { .. } => {}
+        }
     }
 }
 
@@ -172,11 +199,11 @@ fn switch(prev: Tid, prev_state: LeaveState, next: Tid) -> EventKind<'static> {
     EventKind::Switch {
         prev,
         prev_comm: Comm::default(),
-        prev_prio: 120,
+        prev_prio: FAIR,
         prev_state,
         next,
         next_comm: Comm::default(),
-        next_prio: 120,
+        next_prio: FAIR,
     }
 }
 

@@ -16,7 +16,7 @@ use surety_model::job::ThreadHistory;
 use surety_model::promise::Promise;
 use surety_model::record::ThreadSeen;
 use surety_model::wakeups::{Account, CONTRADICTING, OUTSIDE_MAX, View};
-use surety_model::workload::{PolicySpec, Release, Task, TaskBody, Work, Workload};
+use surety_model::workload::{PolicySpec, Release, Task, TaskBody, ThreadRole, Work, Workload};
 use surety_session::histories::Histories;
 use surety_units::Nanos;
 
@@ -24,9 +24,11 @@ use super::places;
 
 /// Of activations, so many may be late by the promise that is written.
 const LATE: f64 = 0.01;
-/// A share that is promised is so much more than what was used, and at most this part of the CPUs: half is left for what else runs.
+/// A share that is promised is so much more than what was used.
 const SHARE_MARGIN: f64 = 1.1;
-/// See there.
+/// What floating point may add to a whole per cent.
+const ERROR: f64 = 1e-6;
+/// It is at most this part of the CPUs: half is left for what else runs.
 const SHARE_MAX: f64 = 0.5;
 /// A thread that is ready or running for this part of the time never waits: it takes what it gets.
 const ENDLESS: f64 = 0.95;
@@ -99,6 +101,10 @@ pub fn draw(subject: &Subject<'_>, seen: &Watching, histories: &Histories) -> Re
     let name = Names::default().give(subject.name);
     let template = Task::periodic(&name, Nanos::SECOND, TimeDistribution::Constant(Nanos::ZERO));
     let mut task = Task { body: subject.body.clone(), release: Release::Unspecified, ..template };
+    if let (TaskBody::Command(program), false) = (&mut task.body, seen.sight == Sight::Tracer) {
+        // Who may not trace could not have it found by `guarantee` either.
+        program.worker = worker_alone(seen);
+    }
     let (promise, found, mut lines) = match rule {
         Rule::Jobs(release, notes) => {
             task.release = release;
@@ -110,7 +116,7 @@ pub fn draw(subject: &Subject<'_>, seen: &Watching, histories: &Histories) -> Re
         }
         Rule::Without(why) => {
             let most = SHARE_MAX * f64::from(subject.cpus.max(1)) * 100.0;
-            let percent = (used * SHARE_MARGIN * 100.0).ceil().clamp(1.0, most.max(1.0));
+            let percent = (used * SHARE_MARGIN * 100.0 - ERROR).ceil().clamp(1.0, most.max(1.0));
             let mut notes = vec![format!("No response time is promised: {why}.")];
             if percent >= most {
                 notes.push("It takes what it gets; the share is a start: write what it needs.".to_owned());
@@ -152,7 +158,8 @@ fn head(subject: &Subject<'_>, seen: &Watching, used: f64, found: &str) -> Vec<S
     match seen.sight {
         Sight::Tracer => {}
         Sight::OwnSwitches => lines.push(
-            "Not seen: who woke it, and how long it waited for a CPU: jobs begin where it got one. Root sees all."
+            "Not seen: who woke it, and how long it waited for a CPU: jobs begin where it got one, and on a busy machine that \
+             hides a period. Root sees all."
                 .to_owned(),
         ),
         Sight::Samples => lines.push(
@@ -176,17 +183,24 @@ fn head(subject: &Subject<'_>, seen: &Watching, used: f64, found: &str) -> Vec<S
     lines
 }
 
+/// Threads as the search for the busiest takes them.
+fn as_seen(seen: &Watching) -> Vec<ThreadSeen> {
+    seen.threads.iter().map(|t| ThreadSeen { tid: t.tid, role: t.role.clone(), run: t.run }).collect()
+}
+
+/// The thread that does all of the work but next to nothing.
+fn worker_alone(seen: &Watching) -> Option<ThreadRole> {
+    let busiest = worker::busiest(&as_seen(seen))?;
+    (busiest.part >= 1.0 - OUTSIDE_MAX && busiest.tids.len() == 1).then_some(busiest.role)
+}
+
 /// The rule by which the program's work comes.
 fn rule_of(seen: &Watching, histories: &Histories) -> Rule {
-    let threads: Vec<ThreadSeen> =
-        seen.threads.iter().map(|t| ThreadSeen { tid: t.tid, role: t.role.clone(), run: t.run }).collect();
+    let threads = as_seen(seen);
     let without = |why: &str| Rule::Without(why.to_owned());
     let Some(busiest) = worker::busiest(&threads) else {
         return without("no thread of it used CPU time while it was watched");
     };
-    if seen.sight == Sight::Samples {
-        return without("single jobs could not be seen");
-    }
     let elsewhere: f64 = busiest.others.iter().map(|(_, part)| part).sum();
     if elsewhere > OUTSIDE_MAX {
         let all = busiest.others.iter().filter(|(_, part)| *part > 0.0).count() + 1;
@@ -203,6 +217,12 @@ fn rule_of(seen: &Watching, histories: &Histories) -> Rule {
             busiest.role
         ));
     };
+    if seen.threads.iter().any(|thread| thread.tid == *tid && is_endless(thread, seen.window)) {
+        return without("it never waits: it wants a CPU all the time");
+    }
+    if seen.sight == Sight::Samples {
+        return without("single jobs could not be seen");
+    }
     match histories.of(*tid) {
         Some(history) => rule_of_thread(history, seen.window),
         None => without("nothing was recorded of the thread that does its work"),
@@ -215,21 +235,13 @@ fn inside(history: &ThreadHistory, window: (Nanos, Nanos)) -> ThreadHistory {
     ThreadHistory { jobs: jobs.copied().collect(), ..history.clone() }
 }
 
-/// Whether it hardly ever slept: the time it ran or wanted to.
-fn is_endless(history: &ThreadHistory, window: (Nanos, Nanos)) -> bool {
-    let begin = window.0;
-    let span = (window.1 - begin).get() as f64;
-    let of_jobs = history.jobs.iter().map(|job| (job.completion.min(window.1), job.release.max(begin)));
-    let open = history.open.map(|open| (window.1, open.release.max(begin)));
-    let busy: i64 = of_jobs.chain(open).map(|(end, from)| (end - from).max(Nanos::ZERO).get()).sum();
-    busy as f64 >= ENDLESS * span
+/// Whether it hardly ever slept, by the kernel's own account of its time on CPUs and in their queues.
+fn is_endless(thread: &WatchedThread, window: (Nanos, Nanos)) -> bool {
+    (thread.run + thread.waited).get() as f64 >= ENDLESS * (window.1 - window.0).get() as f64
 }
 
 fn rule_of_thread(history: &ThreadHistory, window: (Nanos, Nanos)) -> Rule {
     let inside = inside(history, window);
-    if is_endless(history, window) {
-        return Rule::Without("it never waits: it wants a CPU all the time".to_owned());
-    }
     if inside.jobs.len() < JOBS_MIN {
         return Rule::Without(format!(
             "it woke {} times, and a period takes {JOBS_MIN}: watch it for longer with --for",
@@ -304,7 +316,7 @@ fn work_of(history: &ThreadHistory, release: Release) -> Vec<String> {
             history.jobs.len(),
             series.maximum()
         ),
-        format!("For the simulator (--on sim), in place of the program: {line}"),
+        format!("In place of the program, for the simulator and for users without rights: {line}"),
     ]
 }
 
@@ -338,15 +350,15 @@ fn of_threads_in_words(seen: &Watching, histories: &Histories) -> Vec<String> {
         let mut line =
             format!("Thread {name}{several}: {:.2} % of a CPU", run(group).get() as f64 / span * 100.0);
         let busiest = group.iter().max_by_key(|thread| thread.run);
-        if let Some(history) = busiest.and_then(|thread| histories.of(thread.tid)) {
+        if busiest.is_some_and(|thread| is_endless(thread, seen.window)) {
+            line += ", never asleep";
+        } else if let Some(history) = busiest.and_then(|thread| histories.of(thread.tid)) {
             // Performance events say nothing of priorities.
             if seen.sight == Sight::Tracer && policy_of(history.prio) != PolicySpec::default() {
                 line += &format!(", {}", policy_of(history.prio));
             }
             let history = inside(history, seen.window);
-            if is_endless(&history, seen.window) {
-                line += ", never asleep";
-            } else if history.jobs.len() >= JOBS_MIN {
+            if history.jobs.len() >= JOBS_MIN {
                 line += &format!(", {}", rhythm(&history, Release::Unspecified, 0.0).describe(None));
             }
         } else if let Some(thread) = busiest.filter(|thread| thread.slept > 0) {

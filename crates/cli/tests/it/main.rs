@@ -12,6 +12,7 @@ mod comparing;
 mod disk_waits;
 mod disks;
 mod emulated_disk;
+mod first_minute;
 mod fitting;
 mod guarantee;
 mod guaranteed_streams;
