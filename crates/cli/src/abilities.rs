@@ -1,6 +1,5 @@
 //! What this user may do on this machine, found by trying: who is told no learns the one line that gives more.
 
-use serde_json::{Value, json};
 use surety_enforce::attr_of_policy;
 use surety_host::probe_setup::ProbePolicy;
 use surety_kernel::perf::ThreadSwitches;
@@ -131,18 +130,6 @@ impl Abilities {
     /// The effective user.
     pub fn user(&self) -> u32 {
         self.user
-    }
-
-    /// As a part of a JSON document.
-    pub fn document(&self) -> Value {
-        let of = |a: &Ability| {
-            let (may, found) = match &a.tried {
-                Ok(limit) => (true, limit.as_ref()),
-                Err(why) => (false, Some(why)),
-            };
-            json!({ "name": a.key, "may": may, "found": found })
-        };
-        self.list.iter().map(of).collect()
     }
 }
 

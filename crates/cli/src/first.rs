@@ -1,7 +1,5 @@
 //! `surety` without a verb: what to type next, for this machine and this user.
 
-use serde_json::json;
-
 use crate::abilities::{Abilities, ways_to_more};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
@@ -51,21 +49,10 @@ fn text(abilities: &Abilities) -> String {
 /// What is said where no verb is given. It ends in 2, as every incomplete command line does: a script whose verb is an
 /// empty variable has proven nothing.
 pub fn first(session: &Session) -> Result<Code, Failure> {
-    let abilities = Abilities::tried(&session.kernel);
     if session.json {
-        let pairs = |lines: Vec<(String, String)>| -> serde_json::Value {
-            lines.into_iter().map(|(command, does)| json!({ "command": command, "does": does })).collect()
-        };
-        session.print_json(&json!({
-            "schema": "surety.first/1",
-            "user": abilities.user(),
-            "abilities": abilities.document(),
-            "next": pairs(next(&abilities)),
-            "more": pairs(ways_to_more().map(|(command, does)| (command, does.to_owned())).to_vec()),
-            "exit": Code::BadInput as u8,
-        }))?;
-    } else {
-        session.print(&text(&abilities))?;
+        return Err(Failure::new(Code::BadInput, "no command is given")
+            .help("`surety --help` lists them; `surety doctor --json` says what this user may do"));
     }
+    session.print(&text(&Abilities::tried(&session.kernel)))?;
     Ok(Code::BadInput)
 }

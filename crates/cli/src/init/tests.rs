@@ -12,6 +12,9 @@ use surety_units::{CpuId, Nanos, Tid};
 
 use super::portrait::{Portrait, Subject, TooLittle, draw};
 
+/// A thread's name, its jobs, and for how many microseconds it was busy beside them.
+type Thread = (&'static str, Vec<Job>, i64);
+
 const SPAN: Nanos = Nanos::from_secs(5);
 
 fn us(n: i64) -> Nanos {
@@ -38,7 +41,7 @@ fn jobs(releases: impl Iterator<Item = i64>, work: i64) -> Vec<Job> {
 }
 
 /// Threads with their jobs, numbered from 1; a thread without jobs never slept for this time.
-fn seen(sight: Sight, threads: &[(&str, Vec<Job>, i64)]) -> (Watching, Histories) {
+fn seen(sight: Sight, threads: &[Thread]) -> (Watching, Histories) {
     let mut watching = Watching {
         threads: Vec::new(),
         window: (Nanos::ZERO, SPAN),
@@ -83,7 +86,7 @@ fn seen(sight: Sight, threads: &[(&str, Vec<Job>, i64)]) -> (Watching, Histories
     (watching, histories)
 }
 
-fn drawn(sight: Sight, threads: &[(&str, Vec<Job>, i64)]) -> Result<Portrait, TooLittle> {
+fn drawn(sight: Sight, threads: &[Thread]) -> Result<Portrait, TooLittle> {
     let (watching, histories) = seen(sight, threads);
     let body = TaskBody::Command(Program::new("player a.mkv"));
     let subject = Subject { body, name: "the player", caveat: None, cpus: 2, file: "my.toml" };
@@ -139,7 +142,7 @@ fn what_has_no_jobs_of_one_thread_is_promised_a_share_by_what_it_used() {
     let grid = |work| jobs((0..500).map(|k| k * 10_000), work);
     let events = jobs((0..400_i64).map(|k| k * 12_000 + k * k * 7_919 % 11_000), 600);
     let busy = SPAN.get() / 1_000;
-    let cases: [(Sight, Vec<(&str, Vec<Job>, i64)>, &str, &str); 4] = [
+    let cases: [(Sight, Vec<Thread>, &str, &str); 4] = [
         // Two threads alike, and a tenth more than they used.
         (
             Sight::Tracer,

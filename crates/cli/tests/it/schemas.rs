@@ -125,7 +125,6 @@ fn documents_keep_to_their_published_schemas() {
         vec!["lab", "list"],
         vec!["device", "list"],
         vec!["doctor"],
-        vec![],
         vec!["init", "--template", "server"],
         vec!["run", player, "--on", "host", "--for", "300ms"],
     ] {
