@@ -15,7 +15,7 @@ use surety_model::formats::toml::{self, Comments};
 use surety_model::job::ThreadHistory;
 use surety_model::promise::Promise;
 use surety_model::record::ThreadSeen;
-use surety_model::wakeups::{Account, CONTRADICTING, OUTSIDE_MAX, View};
+use surety_model::wakeups::{Account, CONTRADICTING, NOISE, OUTSIDE_MAX, View};
 use surety_model::workload::{PolicySpec, Release, Task, TaskBody, ThreadRole, Work, Workload};
 use surety_session::histories::Histories;
 use surety_units::Nanos;
@@ -128,7 +128,7 @@ pub fn draw(subject: &Subject<'_>, seen: &Watching, histories: &Histories) -> Re
     lines.extend(of_threads_in_words(seen, histories));
     lines.extend(class_of_its_own(&task, seen, histories));
     let mut comments = Comments::new();
-    comments.insert(String::new(), head(subject, seen, used, &found));
+    comments.insert(String::new(), head(subject, seen, (used, &found, &longer_run(task.release))));
     comments.insert(format!("task.{name}"), lines);
     let title = Some(format!("{}, watched for {}", subject.name, in_millis(span)));
     let workload = Workload { title, tasks: vec![task], ..Workload::default() };
@@ -140,8 +140,18 @@ fn in_millis(time: Nanos) -> String {
     (Nanos::MILLISECOND * time.div_floor(Nanos::MILLISECOND)).to_exact_string()
 }
 
+/// What runs need to be told so that they hold enough jobs; nothing where they do anyhow.
+fn longer_run(release: Release) -> String {
+    /// Twice the jobs without which a quantile of 99 % has no bound: `ln 0.05 / ln 0.99`.
+    const JOBS: i64 = 600;
+    /// What runs last unless it is said.
+    const USUAL: Nanos = Nanos::from_secs(25);
+    let needed = release.interval().and_then(|interval| interval.checked_mul(JOBS)).unwrap_or(Nanos::ZERO);
+    if needed <= USUAL { String::new() } else { format!(" --for {}s", needed.div_ceil(Nanos::SECOND)) }
+}
+
 /// How it was watched, what could not be seen, and what to type next.
-fn head(subject: &Subject<'_>, seen: &Watching, used: f64, found: &str) -> Vec<String> {
+fn head(subject: &Subject<'_>, seen: &Watching, (used, found, longer): (f64, &str, &str)) -> Vec<String> {
     let span = seen.window.1 - seen.window.0;
     let by = match seen.sight {
         Sight::Tracer => "every event of the scheduler",
@@ -151,8 +161,11 @@ fn head(subject: &Subject<'_>, seen: &Watching, used: f64, found: &str) -> Vec<S
     let mut lines = vec![
         format!("{}: {found}. Watched for {}: {by}.", subject.name, in_millis(span)),
         String::new(),
-        format!("  surety run {}                 how it does on this machine", subject.file),
-        format!("  sudo surety guarantee {}      measure, plan, prove, enforce, measure again", subject.file),
+        format!("  surety run {0}{longer}                 how it does on this machine", subject.file),
+        format!(
+            "  sudo surety guarantee {0}{longer}      measure, plan, prove, enforce, measure again",
+            subject.file
+        ),
         String::new(),
     ];
     match seen.sight {
@@ -249,19 +262,20 @@ fn rule_of_thread(history: &ThreadHistory, window: (Nanos, Nanos)) -> Rule {
         ));
     }
     let found = rhythm(&inside, Release::Unspecified, CONTRADICTING * LATE);
+    let pauses = Pauses::of(&found.history);
     let Some(release @ Release::Periodic { period, jitter, .. }) = found.period() else {
-        let Some(gap) = pause(&found.history) else {
-            let count = found.history.jobs.len();
-            return Rule::Without(format!("its {count} wake-ups for work come without a period"));
-        };
-        let release = Release::Sporadic { gap };
-        let mut notes = vec![format!(
-            "It sleeps for {gap} or more after each job, not until an instant: what is late moves all that follow, and it \
-             has no period."
-        )];
-        notes.extend(work_of(&found.history, release));
-        return Rule::Jobs(release, notes);
+        return pauses.and_then(|pauses| pauses.floor()).map_or_else(
+            || {
+                let count = found.history.jobs.len();
+                Rule::Without(format!("its {count} wake-ups for work come without a period"))
+            },
+            |gap| sporadic(&found.history, gap),
+        );
     };
+    let is_rough = jitter.get() as f64 > NOISE * period.get() as f64;
+    if let Some(gap) = pauses.filter(|pauses| is_rough && pauses.is_lopsided()).and_then(|p| p.floor()) {
+        return sporadic(&found.history, gap);
+    }
     let open = history.open.map(|open| open.release);
     let account = Account::of(&View { busy: &history.jobs, open, window, release });
     if let Some(why) = account.objections().into_iter().next() {
@@ -277,18 +291,52 @@ fn rule_of_thread(history: &ThreadHistory, window: (Nanos, Nanos)) -> Rule {
     Rule::Jobs(Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO }, notes)
 }
 
-/// The time that a thread sleeps between two jobs, where that is always nearly the same; rounded down to two digits.
-fn pause(history: &ThreadHistory) -> Option<Nanos> {
-    /// The shortest of all is at least this part of the median.
-    const ALIKE: f64 = 0.9;
-    let mut pauses: Vec<Nanos> =
-        history.jobs.windows(2).map(|pair| pair[1].release - pair[0].completion).collect();
-    pauses.sort_unstable();
-    let (shortest, median) = (*pauses.first()?, *pauses.get(pauses.len() / 2)?);
-    let is_alike = shortest.get() as f64 >= ALIKE * median.get() as f64;
-    let digits = shortest.get().checked_ilog10()?.saturating_sub(1);
-    let unit = 10_i64.pow(digits);
-    (is_alike && shortest >= Nanos::from_micros(100)).then(|| Nanos::new(shortest.get() / unit * unit))
+/// A thread that sleeps for a time between its jobs.
+fn sporadic(history: &ThreadHistory, gap: Nanos) -> Rule {
+    let release = Release::Sporadic { gap };
+    let mut notes = vec![format!(
+        "It sleeps for {gap} or more after each job, not until an instant: what is late moves all that follow, and it \
+         has no period."
+    )];
+    notes.extend(work_of(history, release));
+    Rule::Jobs(release, notes)
+}
+
+/// How long a thread sleeps between its jobs: quantiles.
+struct Pauses {
+    shortest: Nanos,
+    low: Nanos,
+    median: Nanos,
+    high: Nanos,
+}
+
+impl Pauses {
+    /// `None`: there are no two jobs.
+    fn of(history: &ThreadHistory) -> Option<Pauses> {
+        let mut all: Vec<Nanos> =
+            history.jobs.windows(2).map(|pair| pair[1].release - pair[0].completion).collect();
+        all.sort_unstable();
+        let at = |part: usize| all.get(all.len() * part / 100).copied();
+        Some(Pauses { shortest: *all.first()?, low: at(5)?, median: at(50)?, high: at(95)? })
+    }
+
+    /// Whether they are longer than usual much more than shorter. Who sleeps for a time is woken late and never early; who sleeps until
+    /// the next point of a grid has a short pause after each long one.
+    fn is_lopsided(&self) -> bool {
+        const TIMES: i64 = 4;
+        self.high - self.median >= (self.median - self.low) * TIMES
+    }
+
+    /// The time slept for, where the shortest pause is nearly the usual one; rounded down to two digits.
+    fn floor(&self) -> Option<Nanos> {
+        /// The shortest of all is at least this part of the median.
+        const ALIKE: f64 = 0.9;
+        /// Shorter pauses are those of a program that waits for something else.
+        const SHORTEST: Nanos = Nanos::from_micros(100);
+        let is_alike = self.shortest.get() as f64 >= ALIKE * self.median.get() as f64;
+        let unit = 10_i64.pow(self.shortest.get().checked_ilog10()?.saturating_sub(1));
+        (is_alike && self.shortest >= SHORTEST).then(|| Nanos::new(self.shortest.get() / unit * unit))
+    }
 }
 
 /// What the jobs need, and the line for the simulator: by the family that was recognised, else by mean and 99 % quantile.

@@ -137,6 +137,23 @@ fn a_thread_that_sleeps_for_a_time_is_promised_that_time() {
     assert!(portrait.text.contains("not until an instant"), "{}", portrait.text);
 }
 
+/// Late wake-ups of a tenth of the pause: on a grid the next pause is shorter, after a sleep everything moves.
+#[test]
+fn late_wake_ups_do_not_make_a_grid_a_sleep_or_a_sleep_a_grid() {
+    let late = |k: i64| k * k * 7_919 % 13 * 40;
+    let on_grid = jobs((0..500).map(|k| k * 10_000 + late(k)), 1_000);
+    let portrait = drawn(Sight::Tracer, &[("grid", on_grid, 0)]).unwrap();
+    let Release::Periodic { period, .. } = task_of(&portrait).release else { panic!("{}", portrait.text) };
+    assert!((period - us(10_000)).get().abs() < 10_000, "{period}");
+    let mut now = 0;
+    let after_sleep = (0..45).map(|k| {
+        now += 101_000 + late(k) * i64::from(k % 7 == 0) * 12;
+        now
+    });
+    let portrait = drawn(Sight::Tracer, &[("sleep", jobs(after_sleep, 200), 0)]).unwrap();
+    assert_eq!(task_of(&portrait).release, Release::Sporadic { gap: us(100_000) }, "{}", portrait.text);
+}
+
 #[test]
 fn what_has_no_jobs_of_one_thread_is_promised_a_share_by_what_it_used() {
     let grid = |work| jobs((0..500).map(|k| k * 10_000), work);
