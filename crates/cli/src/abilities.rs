@@ -136,7 +136,10 @@ impl Abilities {
 /// The lines that give an ordinary user more, the shortest way first.
 pub fn ways_to_more() -> [(String, &'static str); 3] {
     [
-        ("sudo surety ...".to_owned(), "everything, tracing of all threads too, for one command"),
+        (
+            "sudo surety guarantee my.toml".to_owned(),
+            "everything, tracing of all threads too: any command with sudo",
+        ),
         (
             format!("sudo setcap {CAPABILITIES} $(command -v surety)"),
             "reservations, priorities and locked memory, for everybody who runs it",
