@@ -161,12 +161,16 @@ mod tests {
     use super::*;
     use surety_kernel::ScriptedKernel;
 
-    /// Nothing is tried that is not taken back: the scripted kernel has the threads it had.
     #[test]
-    fn a_kernel_that_allows_all_gives_the_usual_priority() {
+    fn the_policy_is_the_usual_one_or_the_fair_class_with_the_reason() {
         let kernel = ScriptedKernel::new(2);
         let (policy, refused) = probe_policy(&kernel);
         assert_eq!((policy.to_string().as_str(), refused), ("fifo:80", None));
         assert!(reservation(&kernel).is_ok());
+        assert!(kernel.state().threads.values().all(|thread| !thread.attr.policy.is_deadline()));
+        kernel.set_privileged(false);
+        let (policy, refused) = probe_policy(&kernel);
+        assert_eq!(policy.to_string(), "fair");
+        assert!(refused.is_some_and(|why| why.contains("RLIMIT_RTPRIO")) && reservation(&kernel).is_err());
     }
 }
