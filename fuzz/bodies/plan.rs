@@ -10,6 +10,6 @@ pub fn survives(input: &[u8]) {
     let _ = claims_from_json(text);
     let again = plan_from_json(&plan_to_json(&plan)).expect("what is written is read");
     assert_eq!(again, plan);
-    let style = Style { width: 100, colour: false };
+    let style = Style::plain(100);
     assert!(table::plan(&plan, &style).len() <= table::explain(&plan, &style).len());
 }

@@ -11,7 +11,7 @@ pub fn survives(input: &[u8]) {
     let rows: Vec<Row<'_>> =
         file.results.iter().map(|result| Row::new(&result.label, &result.record)).collect();
     let _ = summary_of_all(&rows);
-    let style = Style { width: 100, colour: false };
+    let style = Style::plain(100);
     rows.iter().for_each(|row| assert!(!table::record(row, &style).is_empty()));
     let report = Report {
         title: file.title.as_deref(),

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::io;
 
-use surety_stream::StreamError;
+use surety_stream::{StreamError, errno_of};
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl From<io::Error> for Failure {
             let words = "the stream is paused and nothing of it is there; surety_resume fetches again";
             return Failure::new(libc::EAGAIN, words);
         }
-        Failure::new(error.raw_os_error().unwrap_or(libc::EIO), error.to_string())
+        Failure::new(errno_of(&error).unwrap_or(libc::EIO), error.to_string())
     }
 }
 

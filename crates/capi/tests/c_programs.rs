@@ -10,6 +10,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use surety_kernel::block::BlockDevice;
+use surety_kernel::extents::pieces_of;
+use surety_kernel::mount::{DetachedMount, unmount};
 use surety_stream_c::{Contract, PAUSED, REPEATS, Stats};
 use tempfile::TempDir;
 
@@ -171,6 +174,37 @@ fn a_program_in_cpp11_with_the_archive() {
     assert!(output.status.success(), "{}", words(&output));
     let printed = words(&output);
     assert!(printed.starts_with("observed\n") && printed.contains("no priority at the disk"), "{printed}");
+}
+
+/// A file on a loop device whose own file ends within it: EIO from there on, in C as well.
+#[test]
+fn a_program_on_a_device_that_fails() {
+    const BAD: u64 = 40 * 4096;
+    let place = Place::new();
+    let Some(program) = place.c99() else { return };
+    let (backing, disk) = (fs::File::create_new(place.file("backing")).unwrap(), place.file("disk"));
+    backing.set_len(16 << 20).unwrap();
+    let mut mkfs = Command::new("mkfs.ext4");
+    mkfs.args(["-q", "-b", "4096", "-O", "^has_journal"]).arg(place.file("backing"));
+    let Some(made) = done(&mut mkfs) else { return };
+    assert!(made.status.success(), "{}", words(&made));
+    let backing = fs::File::options().read(true).write(true).open(place.file("backing")).unwrap();
+    let device = match BlockDevice::on_file(&backing) {
+        Ok(device) => device,
+        Err(error) => return eprintln!("SKIPPED: {error}"),
+    };
+    fs::create_dir(&disk).unwrap();
+    DetachedMount::of_device(c"ext4", device.path()).unwrap().attach(&disk).unwrap();
+    fs::copy(place.file("film"), disk.join("film")).unwrap();
+    let film = fs::File::open(disk.join("film")).unwrap();
+    film.sync_all().unwrap();
+    let sector = pieces_of(&film).unwrap()[0].1;
+    backing.set_len(sector * 512 + BAD).unwrap();
+    drop(film);
+    let printed = place.check(&program, "fails", "disk/film", "film");
+    assert_eq!(printed.trim(), BAD.to_string());
+    // Nothing of it is open any more.
+    unmount(&disk, false).unwrap();
 }
 
 /// Names that begin like this library's, by what splits words.

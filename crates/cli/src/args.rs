@@ -57,6 +57,13 @@ pub struct Common {
     /// Print no progress and no notes
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// Print what was in force and the environment, too
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+    /// Columns of text, 40 at least [default: COLUMNS, else those of the terminal; in a pipe tables have all their columns, and text
+    /// has 100]
+    #[arg(long, global = true, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..))]
+    pub width: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -155,6 +162,9 @@ pub struct ReproduceArgs {
     /// Write the records of all runs into this file
     #[arg(long, value_name = "FILE", requires = "names")]
     pub records: Option<PathBuf>,
+    /// Write the tables as one offline HTML page; of several experiments each puts its name before the ending
+    #[arg(long, value_name = "FILE", requires = "names")]
+    pub html: Option<PathBuf>,
     /// Run nothing on a kernel: read the records of all runs from such a file; with --on sim, simulate the machine of each record beside it
     #[arg(long, value_name = "FILE", requires = "names", conflicts_with = "records")]
     pub from: Option<PathBuf>,
@@ -262,8 +272,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
     /// Compare two sides in interleaved runs: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
-    #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "html", "expect"])]
+    #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "expect"])]
     pub ab: Option<String>,
+    /// Compare the runs with stored ones, which `surety run --repeat 8 --json` wrote: exit 1 if a metric is worse
+    #[arg(long, value_name = "FILE", conflicts_with = "ab")]
+    pub baseline: Option<PathBuf>,
     /// Runs of each side of --ab
     #[arg(long, value_name = "N", default_value_t = 8, requires = "ab",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -319,6 +332,9 @@ pub struct CompareArgs {
     pub result: Vec<String>,
     #[command(flatten)]
     pub judging: Judging,
+    /// Write the report as one offline HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -367,6 +383,8 @@ pub struct LatencyArgs {
     pub on: String,
     #[command(flatten)]
     pub guest: GuestArgs,
+    #[command(flatten)]
+    pub gates: GateArgs,
 }
 
 #[derive(Debug, Args)]
@@ -391,11 +409,13 @@ pub struct NoiseArgs {
     /// Write the report as one offline HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub gates: GateArgs,
 }
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Files of results; docs/formats/import.md lists their formats
+    /// Files of results, - for standard input; docs/formats/import.md lists their formats
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Write the report as one offline HTML page

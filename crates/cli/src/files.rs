@@ -61,6 +61,8 @@ pub fn was_stopped() -> bool {
 /// # Errors
 /// In words, without the path: what the kernel says, that it is a device or a directory, or that it is longer.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
+    // What `-` stands for to everybody.
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
     let mut file = open_at_once(path).map_err(|e| e.to_string())?;
     let known = file.metadata().map_err(|e| e.to_string())?;
     let kind = known.file_type();

@@ -19,6 +19,7 @@ use crate::abilities::{PRIORITY, one_way_to_more, probe_policy};
 use crate::args::{JOBS_MAX, LatencyArgs};
 use crate::exit::{Code, Failure};
 use crate::files;
+use crate::gates;
 use crate::load::parse_loads;
 use crate::session::{Session, draw};
 use crate::trace::record::output::Output;
@@ -52,7 +53,8 @@ fn options_of(args: &LatencyArgs, policy: ProbePolicy, cancel: Cancel) -> Result
 
 /// The verb. A run that ends at a spike ends in 1, one whose rule was not met in 4.
 pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
-    files::check_outputs([args.html.as_ref(), args.stop_over.map(|_| &args.output)])?;
+    let outputs = [args.html.as_ref(), args.gates.junit.as_ref(), args.gates.tap.as_ref()];
+    files::check_outputs(outputs.into_iter().chain([args.stop_over.map(|_| &args.output)]))?;
     if args.on != "host" {
         return on_lab(args, session);
     }
@@ -78,7 +80,7 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
         code = code_of(&run.record);
     }
     let rule = rule_in_words(args, &run);
-    publish(args, &run.record, &rule, code, session)?;
+    let code = publish(args, &run.record, &rule, code, session)?;
     if let Some(spike) = &run.spike {
         tell_spike(args, output, &run, spike, session)?;
     }
@@ -129,24 +131,25 @@ fn on_lab(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
     };
     let stored = store(session)?.kernel(name)?;
     let record = on_kernel(&options, &args.guest.options(args.seed), stored, session)?;
-    let code = code_of(&record);
-    publish(args, &record, "", code, session)?;
-    Ok(code)
+    publish(args, &record, "", code_of(&record), session)
 }
 
+/// Holds the expectations, and prints what was measured.
 fn publish(
     args: &LatencyArgs,
     record: &Record,
     rule: &str,
     code: Code,
     session: &Session,
-) -> Result<(), Failure> {
+) -> Result<Code, Failure> {
+    let code = gates::check(&args.gates, [("latency", record)], code, session)?;
     let rows = [Row::new("latency", record)];
     let report =
         Report { title: Some("wake-up latency"), rows: &rows, exit: Some(code as u8), ..Report::default() };
     session.publish_as(&report, args.html.as_deref(), || {
         surety_report::table::latency(&rows[0], &session.style()) + rule
-    })
+    })?;
+    Ok(code)
 }
 
 /// What became of the rule on each CPU; nothing without one.

@@ -7,6 +7,7 @@ use surety_report::{Report, Row};
 use crate::args::NoiseArgs;
 use crate::exit::{Code, Failure};
 use crate::files;
+use crate::gates;
 use crate::load::parse_loads;
 use crate::session::Session;
 
@@ -27,9 +28,10 @@ pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
         trace: !args.no_trace,
         cancel: session.cancel.clone(),
     };
-    files::check_outputs([args.html.as_ref()])?;
+    files::check_outputs([args.html.as_ref(), args.gates.junit.as_ref(), args.gates.tap.as_ref()])?;
     let run = NoiseProbe::new(&session.kernel, session.journal()).run(&options)?;
     let code = if session.cancel.is_cancelled() { Code::Interrupted } else { Code::Kept };
+    let code = gates::check(&args.gates, [("noise", &run.record)], code, session)?;
     let rows = [Row::new("noise", &run.record)];
     let report = Report {
         title: Some(&run.verdict),

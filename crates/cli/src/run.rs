@@ -53,6 +53,9 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         guest: args.guest.options(args.running.seed),
     };
     let worlds = Worlds::new(&args.worlds(), means, session)?;
+    if let Some(path) = &args.baseline {
+        repeated::baseline(path, &workload, &worlds)?;
+    }
     if let Some(ab) = &args.ab {
         return repeated::ab(ab, &workload, args, &worlds, session);
     }

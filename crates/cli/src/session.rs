@@ -34,6 +34,9 @@ pub struct Session {
     /// Colour on standard output.
     pub color: bool,
     quiet: bool,
+    verbose: bool,
+    /// Columns that were asked for.
+    asked_width: Option<usize>,
     /// Notices that were shown: a hundred runs need not say the same a hundred times.
     said: Rc<RefCell<BTreeSet<String>>>,
     journal: OnceCell<Result<Journal, String>>,
@@ -66,6 +69,8 @@ impl Session {
             json: common.json,
             color,
             quiet: common.quiet,
+            verbose: common.verbose,
+            asked_width: asked_width(common),
             said: Rc::default(),
             journal: OnceCell::new(),
             gates: OnceCell::new(),
@@ -73,10 +78,10 @@ impl Session {
         }
     }
 
-    /// Columns of the terminal; 100 where there is none.
+    /// Columns that were asked for, else of the terminal; 100 where there is none.
     pub fn width(&self) -> usize {
-        let columns = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
-        columns.clamp(60, 160)
+        let of_terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0).max(40));
+        self.asked_width.or_else(of_terminal).unwrap_or(100)
     }
 
     /// Takes back what dead runs left, and opens this run's journal. `None`, with a note, where there can be none.
@@ -173,7 +178,12 @@ impl Session {
 
     /// How tables are laid out.
     pub fn style(&self) -> Style {
-        Style { width: self.width(), colour: self.color }
+        Style {
+            width: self.width(),
+            colour: self.color,
+            every_column: self.asked_width.is_none() && !std::io::stdout().is_terminal(),
+            verbose: self.verbose,
+        }
     }
 
     /// Prints text on standard output: what every command says there goes through here.
@@ -283,6 +293,12 @@ impl Context for Session {
         bar.set_message(harmless(label, false).into_owned());
         Box::new(Bar { bar, sink, quiet: self.quiet, said: Rc::clone(&self.said) })
     }
+}
+
+/// Columns that `--width` asks for, else `COLUMNS`.
+fn asked_width(common: &Common) -> Option<usize> {
+    let of_shell = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns >= 40);
+    common.width.map(usize::from).or_else(of_shell)
 }
 
 /// Says something on standard error. Where nobody hears it, nothing is to be done about that.

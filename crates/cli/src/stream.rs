@@ -1,5 +1,7 @@
 //! `surety stream mount`: a directory's files as streams for any program, until Ctrl-C or `umount`.
 
+mod disk;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -33,6 +35,8 @@ fn mount(args: &StreamMountArgs, session: &Session) -> Result<Code, Failure> {
         is_shared: args.allow_others,
         station: StationSettings::default(),
     };
+    // Given back when the mount is no more.
+    let _prepared = disk::prepared(args, session)?;
     let mut mount = Mount::make(&plan, &session.kernel, session.need_journal()?).map_err(refused)?;
     announce(&mount, args, session)?;
     while !session.cancel.is_cancelled() && !mount.is_over() {

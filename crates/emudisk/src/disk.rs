@@ -15,6 +15,7 @@ use surety_units::Nanos;
 use crate::account::Summary;
 use crate::core::Core;
 use crate::error::EmulationError;
+use crate::fault::Fault;
 use crate::server::{BYTES_MAX, Server, WATCHDOG_ENDED};
 use crate::store::Store;
 use crate::tree::NAME;
@@ -42,6 +43,8 @@ pub struct Plan {
     /// For the last of each wait the reply thread spins instead of sleeping ([`crate::SPIN`]); nothing where a sleep ends at its instant, as
     /// on a virtual clock.
     pub spin: Nanos,
+    /// What of it fails from [`EmulatedDisk::begin`] on, until [`EmulatedDisk::pause`].
+    pub faults: Vec<Fault>,
     /// The program that is started as its watchdog: one whose `main` begins with [`crate::watchdog_main`].
     pub watchdog: PathBuf,
 }
@@ -71,12 +74,15 @@ impl Plan {
     /// Why it cannot be made, found without making anything.
     ///
     /// # Errors
-    /// No root, no FUSE, no loop devices, a size that the device has not.
+    /// No root, no FUSE, no loop devices, a size that the device has not, a fault that the size has not.
     pub fn check(&self, kernel: &dyn Kernel) -> Result<(), EmulationError> {
         let capacity = self.profile.sectors() * surety_device::SECTOR;
         let is_size = self.bytes.is_multiple_of(BLOCK) && (BYTES_MIN..=capacity).contains(&self.bytes);
         if !is_size {
             return Err(EmulationError::Size { capacity });
+        }
+        if let Some(beyond) = self.faults.iter().find(|fault| fault.range.end > self.bytes) {
+            return Err(EmulationError::Fault { end: beyond.range.end, bytes: self.bytes });
         }
         if kernel.effective_user() != 0 {
             return Err(EmulationError::NotRoot);
@@ -107,7 +113,8 @@ impl<'a> EmulatedDisk<'a> {
         let core = Core::new(way::pace(plan.bytes));
         // Hard disks have no TRIM.
         let discards = !plan.profile.is_rotational();
-        let mut server = Server::new(Connection::open()?, store, (plan.bytes, discards), (core, plan.spin));
+        let of_disk = (plan.bytes, discards, plan.faults.clone());
+        let mut server = Server::new(Connection::open()?, store, of_disk, (core, plan.spin));
         // From here on what is made is dropped in the reverse order: the mount goes before its server waits for that.
         let mount = server.shared().connection.mount(BYTES_MAX)?;
         server.serve()?;

@@ -25,6 +25,11 @@ pub enum EmulationError {
         "the size has to be a multiple of 4096 bytes, from 1 MiB to the {capacity} bytes that the modelled device has"
     )]
     Size { capacity: u64 },
+    /// A part that fails and is not there.
+    #[error(
+        "the part that is to fail ends at byte {end}, and the disk has {bytes} bytes: name a part of the disk"
+    )]
+    Fault { end: u64, bytes: u64 },
     /// The file for the data.
     #[error("{} cannot hold the data: {why}; name another file, or none for data in memory", path.display())]
     Backing { path: PathBuf, why: String },

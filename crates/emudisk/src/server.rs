@@ -20,6 +20,7 @@ use surety_units::Nanos;
 
 use crate::account::Account;
 use crate::core::{Core, Done, Event};
+use crate::fault::{Fault, good_bytes};
 use crate::inside::{Answer, NEVER, Slot, State};
 use crate::leads::Leads;
 use crate::store::Store;
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     bytes: u64,
     /// Whether the disk can be told what it need not keep.
     discards: bool,
+    faults: Vec<Fault>,
     spin: Nanos,
     /// The instant of CLOCK_MONOTONIC that is 0 for the model.
     epoch: Nanos,
@@ -78,12 +80,12 @@ pub(crate) struct Shared {
 }
 
 impl Server {
-    /// A server whose threads have not begun, with everything answered at once; the size of the disk in bytes, and whether it takes discards;
-    /// how long the reply thread spins at most.
+    /// A server whose threads have not begun, with everything answered at once; the size of the disk in bytes, whether it takes discards, and what of it
+    /// fails; how long the reply thread spins at most.
     pub fn new(
         connection: Connection,
         store: Store,
-        (bytes, discards): (u64, bool),
+        (bytes, discards, faults): (u64, bool, Vec<Fault>),
         (core, spin): (Core, Nanos),
     ) -> Server {
         let state = State::new(core, BYTES_MAX);
@@ -92,6 +94,7 @@ impl Server {
             store,
             bytes,
             discards,
+            faults,
             spin,
             epoch: clock::monotonic(),
             state: Mutex::new(state),
@@ -311,10 +314,14 @@ impl Shared {
         let sectors = u32::try_from(bytes / SECTOR).ok().filter(|_| is_inside && is_whole && is_request);
         let Some(sectors) = sectors else { return self.connection.refuse(unique, INVALID) };
         let request = Request::new(op, offset / SECTOR, sectors);
+        let good = self.good_bytes(op, (offset, bytes));
         let (tag, buffer) = self.arrive(unique, request);
         let moved = match op {
+            Op::Read | Op::Write if good < bytes && (good == 0 || op == Op::Write) => {
+                Ok(Answer::Refused(BROKEN))
+            }
             Op::Read => {
-                let (mut buffer, length) = (buffer, bytes as usize);
+                let (mut buffer, length) = (buffer, good as usize);
                 buffer.resize(buffer.len().max(length), 0);
                 let read = self.store.read(offset, &mut buffer[..length]);
                 read.map(|()| Answer::Data(buffer, length))
@@ -325,6 +332,12 @@ impl Shared {
         };
         let answer = moved.unwrap_or_else(|error| Answer::Refused(error.raw_os_error().unwrap_or(BROKEN)));
         self.finish(tag, answer)
+    }
+
+    /// How many bytes of a request come before the first that fails: all of them, while none is to.
+    fn good_bytes(&self, op: Op, (offset, bytes): (u64, u64)) -> u64 {
+        let good = || good_bytes(&self.faults, op, &(offset..offset + bytes));
+        if self.is_timed.load(Ordering::Relaxed) { good().unwrap_or(bytes) } else { bytes }
     }
 
     /// Gives a request to the disk, with a buffer for what is read.

@@ -28,11 +28,13 @@ use crate::said::said;
 
 mod counter;
 mod file_system;
+mod in_use;
 mod limits;
 mod modelled;
 
 pub(crate) use counter::Counter;
 use file_system::make_file_system;
+pub use in_use::{DiskInUse, PreparedDisk};
 use limits::{Limits, limit, tune};
 pub use modelled::{Emulated, Emulator, Modelled};
 use modelled::{THROTTLING, emulate, set_queue};
@@ -247,6 +249,12 @@ impl<'a> RunDisk<'a> {
                     "it cannot be bound and be as fast as `{model}`: leave out one of --disk and `model`"
                 );
                 return Err(unsupported(name, why));
+            }
+            (_, None, _) if !disk.faults.is_empty() => {
+                return Err(unsupported(
+                    name,
+                    "only a disk with a `model` fails where it is told to: leave `faults` out",
+                ));
             }
             (None, Some(model), size) => {
                 let made = emulate(disk, model, size, workshop)?;
@@ -555,6 +563,7 @@ mod tests {
             read_ahead: None,
             group: None,
             tunables: Default::default(),
+            faults: Vec::new(),
         };
         Workload { disks: vec![disk], ..Workload::default() }
     }

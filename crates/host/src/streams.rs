@@ -238,11 +238,7 @@ impl Player {
                 continue;
             }
             if let Err(error) = self.access(number) {
-                run.trouble = Some(Trouble {
-                    what: format!("its file failed: {}", said(&error)),
-                    remedy: "the device failed, was detached, or what it stands on is full; see `dmesg`"
-                        .to_owned(),
-                });
+                run.trouble = Some(failed(&error));
                 break;
             }
             let end = clock::monotonic();
@@ -253,6 +249,12 @@ impl Player {
             run.accesses.push(StreamAccess { release, done: Some(done) });
         }
         run.metered = meter.finish();
+        if let Bytes::Recorder(recorder) = &mut self.bytes
+            && run.trouble.is_none()
+        {
+            // No access came after it to be told.
+            run.trouble = recorder.check().err().as_ref().map(failed);
+        }
         self.tell(&mut run, window);
         run
     }
@@ -297,10 +299,16 @@ impl Player {
             Bytes::ByBlock { file, is_direct, blocks } => (file, *is_direct, *blocks),
         };
         let block = number % blocks;
-        let moved = match self.direction {
-            Direction::Read => file.read(block)?,
-            Direction::Write => file.write(block)?,
+        let (doing, moved) = match self.direction {
+            Direction::Read => ("reading", file.read(block)),
+            Direction::Write => ("writing", file.write(block)),
         };
+        let at = block * self.block;
+        let in_words = |error: std::io::Error| {
+            let words = format!("{doing} its file at byte {at} failed: {}", said(&error));
+            std::io::Error::new(error.kind(), words)
+        };
+        let moved = moved.map_err(in_words)?;
         // The file got shorter meanwhile.
         if moved < self.block {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
@@ -310,6 +318,17 @@ impl Player {
         }
         Ok(())
     }
+}
+
+/// What became of an access that failed.
+fn failed(error: &std::io::Error) -> Trouble {
+    // What failed in its buffer says which file.
+    let what = match error.get_ref() {
+        Some(_) => said(error),
+        None => format!("its file failed: {}", said(error)),
+    };
+    let remedy = "the device failed, was detached, or what it stands on is full; see `dmesg`";
+    Trouble { what, remedy: remedy.to_owned() }
 }
 
 /// A file made for the run: past the page cache where its file system can, else dropped from it.
@@ -392,6 +411,7 @@ fn parts(runs: &[&StreamRun], window: &Window) -> Vec<StreamThread> {
     let part = |run: &&StreamRun| StreamThread {
         accesses: run.accesses.clone(),
         batches: run.fetched.as_ref().map(|fetched| fetched.batches(window)).unwrap_or_default(),
+        open: run.fetched.as_ref().and_then(|fetched| fetched.open),
         run: run.metered.run,
         waited: run.metered.waited,
     };

@@ -136,6 +136,26 @@ impl BlockDevice {
         Ok(BlockDevice { file, path: path.to_owned(), sysfs })
     }
 
+    /// The whole disk that the file system of a file or directory is on, for its settings: the device itself is not opened (`O_PATH`), so what looks into it fails
+    /// (EBADF).
+    ///
+    /// # Errors
+    /// ENOTBLK for a file system that is on no one disk.
+    pub fn below(place: &Path) -> Result<BlockDevice, KernelError> {
+        let failed =
+            |error: &io::Error| KernelError::from_io(Operation::Open, place.display().to_string(), error);
+        let number = std::fs::metadata(place).map_err(|e| failed(&e))?.dev();
+        let none = || KernelError::new(Operation::Open, place.display().to_string(), libc::ENOTBLK);
+        let sysfs = sysfs_of(number).map_err(|_| none())?;
+        // The kernel writes `!` where a name in /dev has `/`.
+        let name = sysfs.file_name().and_then(|name| name.to_str()).ok_or_else(none)?.replace('!', "/");
+        let path = Path::new("/dev").join(name);
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path);
+        let failed =
+            |error: io::Error| KernelError::from_io(Operation::Open, path.display().to_string(), &error);
+        Ok(BlockDevice { file: file.map_err(failed)?, path, sysfs })
+    }
+
     fn of(file: File, path: PathBuf) -> Result<BlockDevice, KernelError> {
         let sysfs = file.metadata().and_then(|metadata| sysfs_of(metadata.rdev()));
         match sysfs {

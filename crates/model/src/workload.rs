@@ -3,6 +3,7 @@
 
 mod activity;
 mod beyond;
+mod fault;
 mod io_priority;
 mod irq;
 mod link;
@@ -24,6 +25,7 @@ use crate::source::Source;
 
 pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
+pub use fault::{Fails, Fault};
 pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
@@ -245,6 +247,8 @@ pub struct Disk {
     pub group: Option<String>,
     /// Its tunables under the kernel's own names, in the units of the kernel's files.
     pub tunables: BTreeMap<String, u64>,
+    /// Parts of it that fail, where it has a model and is no simulated one.
+    pub faults: Vec<Fault>,
 }
 
 /// A file of a stream.

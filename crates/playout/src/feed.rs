@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use surety_stream::{Caller, Contract, Reader, Station, StreamError};
+use surety_stream::{Caller, Contract, Reader, Station, StreamError, errno_of};
 
 use crate::account::How;
 use crate::past::Past;
@@ -158,7 +158,7 @@ impl<'a> Feed<'a> {
                 // A short answer would be the end of the file for a mapping, whose page is zeros then.
                 Err(error) => {
                     self.is_lost = true;
-                    return Err(error.raw_os_error().unwrap_or(BROKEN));
+                    return Err(errno_of(&error).unwrap_or(BROKEN));
                 }
             }
         }

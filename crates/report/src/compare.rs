@@ -79,7 +79,7 @@ impl Block {
             self.distribution(activity)?.quantile(0.5).filter(|median| *median != Nanos::MAX)
         });
         let of_deadline = self.deadline.filter(|_| self.metric == Metric::Response);
-        TimeUnit::fitting(of_deadline.or(medians.min()).unwrap_or(Nanos::MILLISECOND))
+        TimeUnit::fitting(of_deadline.or(medians.max()).unwrap_or(Nanos::MILLISECOND))
     }
 }
 

@@ -37,7 +37,7 @@ pub fn text(gates: &[Gate<'_>], style: &Style) -> String {
                 let what = format!("{}: {}", finding.about, finding.because);
                 let lead = match checked.findings.len() {
                     1 => " ".repeat(13),
-                    _ => format!("  {:11}", finding.standing),
+                    _ => format!("  {:11}  ", finding.standing),
                 };
                 out += &paragraph(style, &lead, Tone::Faint, &what);
             }

@@ -25,7 +25,7 @@ pub use counted::counted_page;
 const CSS: &str = include_str!("html/page.css");
 
 /// The text with everything that has a meaning in HTML replaced, fit for elements and quoted attributes.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -57,7 +57,12 @@ pub fn page(report: &Report<'_>) -> String {
         let charts: String =
             compare::blocks(report.rows).iter().map(|b| chart::charts(b, report.rows)).collect();
         if !charts.is_empty() {
-            section(&mut body, "Before and after", &charts);
+            let (some, all) = (
+                report.rows.iter().any(|r| r.record.reserved),
+                report.rows.iter().all(|r| r.record.reserved),
+            );
+            let title = if some && !all { "Before and after" } else { "Distributions" };
+            section(&mut body, title, &charts);
         }
         let over_time = over_time::over_time(report.rows);
         if !over_time.is_empty() {
@@ -73,7 +78,7 @@ pub fn page(report: &Report<'_>) -> String {
     if let Some(price) = compare::price(report.rows) {
         let lead = "<p>What best-effort activity got in each row; behind a value, its ratio to the same world \
                     without reservations.</p>";
-        section(&mut body, "The price", &format!("{lead}{}", sheet(&price)));
+        section(&mut body, "Price and other figures", &format!("{lead}{}", sheet(&price)));
     }
     if let Some(plan) = report.plan {
         section(&mut body, "The plan and its proofs", &plan_section(plan));
@@ -85,7 +90,7 @@ pub fn page(report: &Report<'_>) -> String {
 }
 
 /// A whole document around a body.
-fn document(title: &str, body: &str) -> String {
+pub(crate) fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -106,9 +111,21 @@ fn badge(outcome: Outcome) -> String {
 
 fn header(out: &mut String, title: &str, report: &Report<'_>) {
     let summary = report.summary();
-    let (word, tone) = match summary.outcome {
-        Some(outcome) => (outcome.to_string(), Tone::of(outcome).word()),
-        None => ("no verdict".to_owned(), "faint"),
+    let (word, tone, sentence) = match (summary.outcome, report.plan.filter(|_| report.rows.is_empty())) {
+        (Some(outcome), _) => (outcome.to_string(), Tone::of(outcome).word(), summary.sentence),
+        (None, Some(plan)) if plan.refusals.is_empty() => {
+            let count = plan.reservations.len() + plan.streams.len();
+            (
+                "planned".to_owned(),
+                "good",
+                format!("{}, each with its proof.", number_of(count, "reservation")),
+            )
+        }
+        (None, Some(plan)) => {
+            let count = number_of(plan.refusals.len(), "promise");
+            ("refused".to_owned(), "bad", format!("{count} cannot be planned; below is what could be."))
+        }
+        (None, None) => ("no verdict".to_owned(), "faint", summary.sentence),
     };
     let mut facts: Vec<String> = Vec::new();
     facts.extend(report.file.map(|f| format!("<code>{}</code>", escape(f))));
@@ -129,7 +146,7 @@ fn header(out: &mut String, title: &str, report: &Report<'_>) {
         "<header>\n<h1>{}</h1>\n<p class=\"verdict {tone}\"><span class=\"word\">{word}</span> {}</p>\n\
          <p class=\"facts\">{}</p>\n",
         escape(title),
-        escape(&summary.sentence),
+        escape(&sentence),
         facts.join(" <span class=\"dot\">·</span> ")
     );
     for (reason, rows) in compare::degraded(report.rows) {
@@ -158,26 +175,26 @@ fn matrix(out: &mut String, rows: &[Row<'_>]) {
     if judged.is_empty() {
         return;
     }
-    let labels: String =
-        rows.iter().map(|r| format!("<th scope=\"col\">{}</th>", escape(&r.label))).collect();
-    let mut content = format!(
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">promise</th>{labels}</tr></thead>\n<tbody>\n"
+    let promise =
+        |j: &compare::Judged<'_>| format!("{} <code>{}</code>", escape(j.activity), escape(&j.promise));
+    let cell = |j: &compare::Judged<'_>, row: &Row<'_>| {
+        let verdict = j.by_row.iter().find(|(label, _)| *label == row.label);
+        format!("<td>{}</td>", verdict.map_or_else(String::new, |(_, v)| badge(v.outcome)))
+    };
+    let line = |head: &str, cells: String| format!("<tr><th scope=\"row\">{head}</th>{cells}</tr>\n");
+    // What there is more of stands below one another.
+    let (titles, lines): (Vec<String>, String) = if rows.len() > judged.len() {
+        let of_row = |row: &Row<'_>| line(&escape(&row.label), judged.iter().map(|j| cell(j, row)).collect());
+        (judged.iter().map(promise).collect(), rows.iter().map(of_row).collect())
+    } else {
+        let of_promise =
+            |j: &compare::Judged<'_>| line(&promise(j), rows.iter().map(|row| cell(j, row)).collect());
+        (rows.iter().map(|r| escape(&r.label)).collect(), judged.iter().map(of_promise).collect())
+    };
+    let titles: String = titles.iter().map(|title| format!("<th scope=\"col\">{title}</th>")).collect();
+    let content = format!(
+        "<div class=\"scroll\"><table class=\"matrix\">\n<thead><tr><th></th>{titles}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n"
     );
-    for judged in judged {
-        let _ = write!(
-            content,
-            "<tr><th scope=\"row\">{} <code>{}</code></th>",
-            escape(judged.activity),
-            escape(&judged.promise)
-        );
-        for row in rows {
-            let cell =
-                judged.by_row.iter().find(|(label, _)| *label == row.label).map(|(_, v)| badge(v.outcome));
-            let _ = write!(content, "<td>{}</td>", cell.unwrap_or_default());
-        }
-        content.push_str("</tr>\n");
-    }
-    content.push_str("</tbody></table></div>\n");
     section(out, "Promises", &content);
 }
 
@@ -210,7 +227,7 @@ fn reasons(out: &mut String, rows: &[Row<'_>]) {
 }
 
 /// A sheet as a table; its sections are rows that span it.
-fn sheet(sheet: &Sheet) -> String {
+pub(crate) fn sheet(sheet: &Sheet) -> String {
     let used = sheet.used_columns();
     let mut out = String::from("<div class=\"scroll\"><table class=\"sheet\">\n<thead><tr>");
     for &column in &used {
@@ -238,7 +255,14 @@ fn sheet(sheet: &Sheet) -> String {
                     let (open, close) = if place == 0 { ("th scope=\"row\"", "th") } else { ("td", "td") };
                     let class = format!("{}{number}", cell.tone.word());
                     let text = escape(&cell.text).replace("&lt;= ", "≤ ");
-                    let _ = write!(out, "<{open} class=\"{class}\">{text}</{close}>");
+                    // What stands for the title where a row is shown as a list, on narrow pages.
+                    let title = match sheet.columns[column].title.as_str() {
+                        title if !title.is_empty() => {
+                            format!(" data-title=\"{}\"", escape(title))
+                        }
+                        _ => String::new(),
+                    };
+                    let _ = write!(out, "<{open} class=\"{class}\"{title}>{text}</{close}>");
                 }
                 out.push_str("</tr>\n");
             }

@@ -59,6 +59,9 @@ impl TimeUnit {
         }
         let decimals = match magnitude {
             _ if self.name == "ns" || time == Nanos::ZERO => 0,
+            m if m < 0.01 => 6,
+            m if m < 0.1 => 5,
+            m if m < 1.0 => 4,
             m if m < 10.0 => 3,
             m if m < 100.0 => 2,
             m if m < 1000.0 => 1,
@@ -156,7 +159,7 @@ mod tests {
         for (ns, text) in [
             (0, "0 ms"),
             (400, "400 ns"),
-            (412_345, "0.412 ms"),
+            (412_345, "0.4123 ms"),
             (14_021_234, "14.02 ms"),
             (2_134_000_000, "2134 ms"),
             (125_000_000_000, "125.0 s"),

@@ -65,7 +65,7 @@ impl Column {
 
 /// Space between columns.
 const GAP: usize = 2;
-/// A column of texts is not made narrower than this before panels are tried.
+/// A column of texts is not made narrower than this, nor than its longest word, before panels are tried.
 const NARROW: usize = 12;
 
 impl Sheet {
@@ -91,6 +91,14 @@ impl Sheet {
         cells.max().unwrap_or(0).max(columns(&clean(&self.columns[column].title)))
     }
 
+    /// What a column of texts may be wrapped to: no word of it is broken then.
+    fn narrowest(&self, column: usize) -> usize {
+        let of_words = |text: &str| clean(text).split(' ').map(columns).max().unwrap_or(0);
+        let cells = self.cells().map(|cells| of_words(&cells[column].text));
+        let words = cells.max().unwrap_or(0).max(of_words(&self.columns[column].title));
+        words.max(NARROW.min(self.natural_width(column)))
+    }
+
     /// The sheet as text, each line ended.
     pub(crate) fn text(&self, style: &Style) -> String {
         self.text_led(1, style)
@@ -99,14 +107,14 @@ impl Sheet {
     /// The same where the first `leading` columns name a line together: every panel repeats them.
     pub(crate) fn text_led(&self, leading: usize, style: &Style) -> String {
         let indent = if self.has_sections() { 2 } else { 0 };
-        let room = style.columns() - indent;
+        let room = style.table_columns() - indent;
         let natural: Vec<usize> = (0..self.columns.len()).map(|c| self.natural_width(c)).collect();
         let mut used = self.used_columns();
         let total = |used: &[usize], width: &dyn Fn(usize) -> usize| {
             used.iter().map(|&c| width(c)).sum::<usize>() + GAP * used.len().saturating_sub(1)
         };
         // What a column cannot be narrower than while nothing breaks inside a number.
-        let least = |c: usize| if self.columns[c].is_number { natural[c] } else { natural[c].min(NARROW) };
+        let least = |c: usize| if self.columns[c].is_number { natural[c] } else { self.narrowest(c) };
         let mut omitted = Vec::new();
         while total(&used, &|c| natural[c]) > room
             && let Some((at, _)) = used
@@ -151,15 +159,18 @@ impl Sheet {
 
     /// Some of the columns, wrapped to fit.
     fn panel(&self, used: &[usize], natural: &[usize], indent: usize, style: &Style) -> String {
-        let room = style.columns() - indent;
+        let room = style.table_columns() - indent;
         let mut widths: Vec<usize> = used.iter().map(|&c| natural[c]).collect();
+        let narrowest: Vec<usize> = used.iter().map(|&c| self.narrowest(c)).collect();
         let gaps = GAP * used.len().saturating_sub(1);
         while widths.iter().sum::<usize>() + gaps > room {
             // The widest column of texts gives way first; numbers only when nothing else is left.
             let widest = |words: bool| {
                 let candidates = (0..used.len()).filter(|&i| self.columns[used[i]].is_number != words);
-                let floor = if words { NARROW } else { 2 };
-                candidates.filter(|&i| widths[i] > floor).max_by_key(|&i| (widths[i], std::cmp::Reverse(i)))
+                let floor = |i: usize| if words { narrowest[i] } else { 2 };
+                candidates
+                    .filter(|&i| widths[i] > floor(i))
+                    .max_by_key(|&i| (widths[i], std::cmp::Reverse(i)))
             };
             let last_resort = || (0..used.len()).filter(|&i| widths[i] > 2).max_by_key(|&i| widths[i]);
             match widest(true).or_else(|| widest(false)).or_else(last_resort) {

@@ -35,8 +35,7 @@ pub use left::left;
 pub use noise::noise;
 pub use tested::tested;
 
-/// The whole loop in one table: every activity with a line per row, then what the loads paid, then every verdict in
-/// words, then what degrades a row, and one closing sentence.
+/// The whole loop: one sentence, every activity with a line per row, every verdict in words, what degrades a row, and what the loads paid.
 pub fn comparison(rows: &[Row<'_>], style: &Style) -> String {
     compared(&Report { rows, ..Report::default() }, style)
 }
@@ -45,32 +44,30 @@ pub fn comparison(rows: &[Row<'_>], style: &Style) -> String {
 pub fn compared(report: &Report<'_>, style: &Style) -> String {
     let rows = report.rows;
     let mut out = String::new();
-    let results = compare::results(rows);
-    if !results.lines.is_empty() || startups(rows).is_none() {
-        out += &results.text(style);
-    }
-    if let Some(sheet) = startups(rows) {
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        out += &sheet.text(style);
-    }
-    price(rows, &mut out, style);
-    verdicts(rows, &mut out, style);
-    served(rows, &mut out, style);
-    machines(rows, &mut out, style);
-    degraded(rows, &mut out, style);
     let summary = report.summary();
     let tone = summary.outcome.map_or(Tone::Plain, Tone::of);
-    out.push('\n');
     for line in crate::text::wrap(&crate::text::clean(&summary.sentence), style.columns()) {
         out += &style.paint(tone, &line);
         out.push('\n');
     }
+    let results = compare::results(rows);
+    if !results.lines.is_empty() || startups(rows).is_none() {
+        out.push('\n');
+        out += &results.text(style);
+    }
+    if let Some(sheet) = startups(rows) {
+        out.push('\n');
+        out += &sheet.text(style);
+    }
+    verdicts(rows, &mut out, style);
+    degraded(rows, &mut out, style);
+    price(rows, &mut out, style);
+    served(rows, &mut out, style);
+    machines(rows, &mut out, style);
     out
 }
 
-/// One record in full: what was in force, every distribution, figures, verdicts.
+/// One record: verdicts, what degrades it, every distribution, figures; [`Style::verbose`] has what was in force and the environment, too.
 pub fn record(row: &Row<'_>, style: &Style) -> String {
     let mut out = String::new();
     let record = row.record;
@@ -89,6 +86,9 @@ pub fn record(row: &Row<'_>, style: &Style) -> String {
         facts.push(format!("trace of {} events, {} lost", trace.events, trace.lost));
     }
     out += &paragraph(style, &format!("{}  ", row.label), Tone::Strong, &facts.join(", "));
+    verdicts(std::slice::from_ref(row), &mut out, style);
+    unfit(row, &mut out, style);
+    degraded(std::slice::from_ref(row), &mut out, style);
     out.push('\n');
     if let Some(sheet) = startups(std::slice::from_ref(row)) {
         out += &sheet.text(style);
@@ -97,10 +97,12 @@ pub fn record(row: &Row<'_>, style: &Style) -> String {
     out += &distributions_sheet(row).text(style);
     out += &over_time::over_time(row, style);
     price(std::slice::from_ref(row), &mut out, style);
-    verdicts(std::slice::from_ref(row), &mut out, style);
-    in_force(row, &mut out, style);
-    unfit(row, &mut out, style);
-    degraded(std::slice::from_ref(row), &mut out, style);
+    if style.verbose {
+        in_force(row, &mut out, style);
+    } else {
+        not_as_asked(row, &mut out, style);
+        served(std::slice::from_ref(row), &mut out, style);
+    }
     out
 }
 
@@ -119,6 +121,7 @@ fn distributions_sheet(row: &Row<'_>) -> Sheet {
     let mut lines = Vec::new();
     for activity in row.record.activities.iter().filter(|a| a.kind != ActivityKind::Load) {
         lines.push(Line::Section(activity.name.clone(), counts(activity)));
+        let unit = unit_of(activity);
         let kinds = [
             ("response", &activity.response),
             ("latency", &activity.latency),
@@ -128,9 +131,6 @@ fn distributions_sheet(row: &Row<'_>) -> Sheet {
         let series = activity.series.iter().map(|(name, d)| (name.as_str(), d));
         for (name, distribution) in kinds.chain(series) {
             let mut cells = vec![Cell::plain(name)];
-            let median = distribution.quantile(0.5).filter(|median| *median != Nanos::MAX);
-            let reference = median.unwrap_or(Nanos::MILLISECOND);
-            let unit = TimeUnit::fitting(reference);
             match distribution {
                 Distribution::Observed(observed) => {
                     // There is no mean of what never came.
@@ -156,6 +156,14 @@ fn distributions_sheet(row: &Row<'_>) -> Sheet {
         }
     }
     Sheet { columns, lines }
+}
+
+/// One unit for all times of an activity: that of its longest median.
+fn unit_of(activity: &ActivityRecord) -> TimeUnit {
+    let kinds = [&activity.response, &activity.latency, &activity.execution];
+    let all = kinds.into_iter().flatten().chain(activity.series.values());
+    let medians = all.filter_map(|d| d.quantile(0.5)).filter(|median| *median != Nanos::MAX);
+    TimeUnit::fitting(medians.max().unwrap_or(Nanos::MILLISECOND))
 }
 
 /// Promises as text.
@@ -233,11 +241,19 @@ fn unfit(row: &Row<'_>, out: &mut String, style: &Style) {
     }
 }
 
-/// How streams were served, in each row, where a plan guarantees them in any.
-fn served(rows: &[Row<'_>], out: &mut String, style: &Style) {
-    if !rows.iter().any(|row| row.record.reserved) {
-        return;
+/// Threads that the kernel does not read back as they were asked for.
+fn not_as_asked(row: &Row<'_>, out: &mut String, style: &Style) {
+    let others = row.record.in_force.threads.iter().filter(|thread| !thread.as_requested);
+    let words: Vec<String> =
+        others.map(|t| format!("{}: {} on CPUs {}", t.activity, t.policy, t.affinity)).collect();
+    if !words.is_empty() {
+        heading("in force, not as asked", out, style);
+        *out += &paragraph(style, "", Tone::Bad, &words.join("; "));
     }
+}
+
+/// How streams were served, in each row.
+fn served(rows: &[Row<'_>], out: &mut String, style: &Style) {
     let of_streams = |row: &Row<'_>| -> Vec<(String, String)> {
         let entries = row.record.in_force.environment.iter();
         entries
@@ -252,7 +268,8 @@ fn served(rows: &[Row<'_>], out: &mut String, style: &Style) {
     heading("streams", out, style);
     for (label, streams) in all {
         for (name, words) in streams {
-            *out += &paragraph(style, &format!("{label}, {name}: "), Tone::Plain, &words);
+            let lead = if rows.len() > 1 { format!("{label}, {name}: ") } else { format!("{name}: ") };
+            *out += &paragraph(style, &lead, Tone::Plain, &words);
         }
     }
 }
@@ -270,7 +287,7 @@ fn machines(rows: &[Row<'_>], out: &mut String, style: &Style) {
             None => machines.push((words, vec![&row.label])),
         }
     }
-    if machines.is_empty() {
+    if machines.is_empty() || machines.len() == 1 && !style.verbose {
         return;
     }
     heading("machines", out, style);
@@ -476,16 +493,12 @@ pub fn cells(header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
 
 /// The same where the first `keys` columns name a line together: a table that is cut into panels for want of room repeats them.
 pub fn keyed_cells(keys: usize, header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
-    let header: Vec<(&str, u8)> = header.iter().map(|title| (*title, 0)).collect();
+    let header: Vec<(String, u8)> = header.iter().map(|title| ((*title).to_owned(), 0)).collect();
     sheet_of(&header, rows).text_led(keys, style)
 }
 
-/// The same with columns that may be left out for want of room: those of the highest number first, 0 never.
-pub fn ranked_cells(header: &[(&str, u8)], rows: &[Vec<String>], style: &Style) -> String {
-    sheet_of(header, rows).text(style)
-}
-
-fn sheet_of(header: &[(&str, u8)], rows: &[Vec<String>]) -> Sheet {
+/// Any table, the titles with how soon each column is left out for want of room: the highest number first, 0 never.
+pub(crate) fn sheet_of(header: &[(String, u8)], rows: &[Vec<String>]) -> Sheet {
     let is_number = |text: &str| {
         let start = text.trim_start_matches(['<', '>', '=', ' ', '+', '-']);
         start.is_empty() || start.starts_with(|c: char| c.is_ascii_digit())

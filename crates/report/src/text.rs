@@ -9,17 +9,26 @@ pub struct Style {
     pub width: usize,
     /// Whether ANSI colours are used.
     pub colour: bool,
+    /// Whether tables have all their columns, however wide that makes their lines.
+    pub every_column: bool,
+    /// Whether what was in force, and the environment, is shown too.
+    pub verbose: bool,
 }
 
 impl Style {
     /// No colour, this wide.
     pub fn plain(width: usize) -> Style {
-        Style { width, colour: false }
+        Style { width, colour: false, every_column: false, verbose: false }
     }
 
     /// The width in use.
     pub(crate) fn columns(&self) -> usize {
         self.width.max(40)
+    }
+
+    /// The width that tables have.
+    pub(crate) fn table_columns(&self) -> usize {
+        if self.every_column { usize::MAX } else { self.columns() }
     }
 
     /// The text in its tone, when colours are on.
@@ -162,14 +171,18 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Columns that a text is indented by under a lead that is too long to stand beside it.
+const UNDER: usize = 6;
+
 /// A paragraph: `first` before its first line, as many spaces before the others. `first` counts by its columns and is
 /// painted in its tone.
 pub(crate) fn paragraph(style: &Style, first: &str, tone: Tone, text: &str) -> String {
     let first = clean(first);
-    let indent = columns(&first).min(style.columns() / 2);
+    let is_beside = columns(&first) <= style.columns() / 2;
+    let indent = if is_beside { columns(&first) } else { UNDER };
     let mut out = String::new();
     let mut lines = wrap(&clean(text), style.columns() - indent).into_iter();
-    if columns(&first) <= style.columns() / 2 {
+    if is_beside {
         out += &style.paint(tone, &first);
         out += &lines.next().unwrap_or_default();
     } else {
@@ -209,7 +222,7 @@ mod tests {
     #[test]
     fn colour_takes_no_columns_of_the_layout() {
         let plain = paragraph(&Style::plain(40), "a  ", Tone::Good, "text");
-        let painted = paragraph(&Style { width: 40, colour: true }, "a  ", Tone::Good, "text");
+        let painted = paragraph(&Style { colour: true, ..Style::plain(40) }, "a  ", Tone::Good, "text");
         assert_eq!(plain, "a  text\n");
         assert_eq!(painted, "\x1b[32ma  \x1b[0mtext\n");
     }

@@ -2,6 +2,8 @@
 
 mod shared;
 
+use std::collections::BTreeSet;
+
 use shared::{plan, records, rows};
 use surety_model::record::Record;
 use surety_report::table::{self, Check, CheckVerdict};
@@ -78,7 +80,7 @@ fn no_line_is_wider_than_asked() {
             let rows: Vec<Row<'_>> = records.iter().zip(&labels).map(|((_, r), l)| Row::new(l, r)).collect();
             for width in [40, 60, 80, 120] {
                 for colour in [false, true] {
-                    for text in all_texts(&rows, &Style { width, colour }) {
+                    for text in all_texts(&rows, &Style { colour, ..Style::plain(width) }) {
                         for line in text.lines() {
                             assert!(columns(line) <= width, "{width}: {} columns: {line}", columns(line));
                             assert_eq!(line.trim_end(), line, "blanks at the end");
@@ -104,7 +106,7 @@ fn colour_changes_nothing_but_colour() {
         out + rest
     };
     let plain = all_texts(&rows, &Style::plain(100));
-    let painted = all_texts(&rows, &Style { width: 100, colour: true });
+    let painted = all_texts(&rows, &Style { colour: true, ..Style::plain(100) });
     assert!(painted[0].contains("\x1b[1;31m"));
     assert!(plain.iter().all(|t| !t.contains('\x1b')));
     for (plain, painted) in plain.iter().zip(&painted) {
@@ -186,4 +188,51 @@ fn a_page_has_no_number_that_is_none() {
     let rows = rows(&records);
     let page = html::page(&Report { rows: &rows, ..Report::default() });
     assert!(!page.contains("NaN") && !page.contains("inf"), "a number that is none");
+}
+
+#[test]
+fn in_a_pipe_tables_have_all_their_columns() {
+    let records = records();
+    let rows = rows(&records);
+    let narrow = table::comparison(&rows, &Style::plain(60));
+    assert!(narrow.contains("not shown for want of room"), "{narrow}");
+    let piped = table::comparison(&rows, &Style { every_column: true, ..Style::plain(60) });
+    assert!(!piped.contains("not shown for want of room"), "{piped}");
+    let titles = ["activations", "missed", "of all", "mean", "p50", "p95", "p99", "max", "share", "verdict"];
+    assert!(piped.lines().any(|line| titles.iter().all(|title| line.contains(title))), "{piped}");
+}
+
+#[test]
+fn no_word_is_broken_where_it_fits_a_line() {
+    let records = records();
+    let rows = rows(&records);
+    let words = |style: &Style| -> BTreeSet<String> {
+        let text = table::comparison(&rows, style) + &table::plan(&plan(), style);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // Without the notes on columns that are not shown.
+        let parts = text.split("not shown for want of room: ").enumerate();
+        let texts = parts.map(|(index, part)| match part.split_once("they are)") {
+            Some((_, behind)) if index > 0 => behind,
+            _ => part,
+        });
+        texts.flat_map(str::split_whitespace).map(str::to_owned).collect()
+    };
+    let whole = words(&Style { every_column: true, ..Style::plain(1000) });
+    for width in [40, 50, 60, 80] {
+        let wrapped = words(&Style::plain(width));
+        let broken: Vec<&String> = wrapped.difference(&whole).collect();
+        assert!(broken.is_empty(), "{width}: {broken:?}");
+    }
+}
+
+#[test]
+fn what_was_in_force_and_the_environment_are_shown_when_asked_for() {
+    let records = records();
+    let rows = rows(&records);
+    let (short, long) = (Style::plain(100), Style { verbose: true, ..Style::plain(100) });
+    let (short, long) = (table::record(&rows[0], &short), table::record(&rows[0], &long));
+    for heading in ["\nin force\n", "\nenvironment\n"] {
+        assert!(!short.contains(heading) && long.contains(heading), "{heading}");
+    }
+    assert!(short.contains("\nin force, not as asked\n"), "{short}");
 }

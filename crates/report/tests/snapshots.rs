@@ -13,7 +13,10 @@ fn the_loop_in_one_table() {
     for width in [80, 120] {
         snapshot(&format!("comparison-{width}.txt"), &table::comparison(&rows, &Style::plain(width)));
     }
-    snapshot("comparison-colour.txt", &table::comparison(&rows, &Style { width: 100, colour: true }));
+    snapshot(
+        "comparison-colour.txt",
+        &table::comparison(&rows, &Style { colour: true, ..Style::plain(100) }),
+    );
 }
 
 #[test]

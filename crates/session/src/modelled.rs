@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use surety_device::SECTOR;
 use surety_device::profile::Profile;
-use surety_emudisk::{EmulatedDisk, EmulationError, Plan, SPIN};
+use surety_emudisk::{EmulatedDisk, EmulationError, Fault, Plan, SPIN};
 use surety_host::disks::{Emulated, Emulator, Modelled};
 use surety_kernel::Kernel;
 use surety_kernel::block::BlockDevice;
 use surety_kernel::journal::Journal;
+use surety_model::workload::Fails;
 use surety_model::world::WorldError;
 use surety_units::{Bytes, Nanos};
 
@@ -46,8 +47,16 @@ impl Emulator for ModelledDisks {
         let size = wanted.size.map_or((profile.sectors() * SECTOR).min(SIZE.0), |size| size.0);
         let watchdog = PathBuf::from("/proc/self/exe");
         let needs = if self.is_provided { 0 } else { size };
-        let plan =
-            Plan { profile, bytes: size, needs, backing: None, seed: wanted.seed, spin: self.spin, watchdog };
+        let plan = Plan {
+            profile,
+            bytes: size,
+            needs,
+            backing: None,
+            seed: wanted.seed,
+            spin: self.spin,
+            faults: wanted.faults.iter().map(fault).collect(),
+            watchdog,
+        };
         let made = plan.check(kernel).and_then(|()| match journal {
             Some(journal) => EmulatedDisk::make(&plan, kernel, journal),
             None => Err(EmulationError::NoJournal),
@@ -116,6 +125,12 @@ impl Emulated for Disk<'_> {
     }
 }
 
+/// A part that fails, as the disk is told of it.
+pub fn fault(of: &surety_model::workload::Fault) -> Fault {
+    let (reads, writes) = (of.fails != Fails::Writes, of.fails != Fails::Reads);
+    Fault { range: of.at.0..of.at.0.saturating_add(of.bytes.0), reads, writes }
+}
+
 fn profile_of(wanted: &Modelled<'_>) -> Result<Profile, WorldError> {
     Profile::of_model(wanted.model, wanted.files).map_err(|why| WorldError::Unsupported {
         world: "host".to_owned(),
@@ -134,7 +149,8 @@ mod tests {
     fn what_cannot_be_a_modelled_disk_is_refused_in_words_before_anything_is_made() {
         let (kernel, files) = (ScriptedKernel::new(1), BTreeMap::new());
         let words = |model: &str, size: u64| {
-            let wanted = Modelled { name: "d", model, size: Some(Bytes(size)), seed: 1, files: &files };
+            let wanted =
+                Modelled { name: "d", model, size: Some(Bytes(size)), seed: 1, faults: &[], files: &files };
             ModelledDisks::HOST.make(&wanted, &kernel, None).unwrap_err().to_string()
         };
         assert!(words("hdd-2040", 1 << 30).contains("did you mean `hdd-2004`"));

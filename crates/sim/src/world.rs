@@ -291,15 +291,15 @@ impl Measured<'_> {
         let mut threads: Vec<_> = threads.collect();
         let storage = &self.stage.machine.programs().io.storage;
         let fetchers = self.actors(Activity::Fetcher(index)).filter_map(|(actor, _)| match actor {
-            Actor::Fetcher(fetcher) => Some(fetcher.batches(storage)),
+            Actor::Fetcher(fetcher) => Some((fetcher.batches(storage), fetcher.open(storage))),
             _ => None,
         });
-        for (thread, batches) in threads.iter_mut().zip(fetchers) {
+        for (thread, (batches, open)) in threads.iter_mut().zip(fetchers) {
             if let (Direction::Write, Some(bytes)) = (stream.direction, stream.batch) {
                 let done: Vec<_> = batches.iter().map(|(_, done)| (bytes.0, *done)).collect();
                 over_with_batches(&mut thread.accesses, stream.access_bytes(), &done);
             }
-            thread.batches = batches;
+            (thread.batches, thread.open) = (batches, open.map(|asked| end - asked));
         }
         threads
     }

@@ -1,6 +1,6 @@
 //! [`Account`]: what reading and writing streams have in common: the contract, the credit that holds a stream to it, its memory and what happened.
 
-use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar};
 
 use surety_kernel::pages::{PAGE, Pages};
@@ -9,6 +9,7 @@ use surety_units::{Nanos, Rate};
 
 use crate::contract::Contract;
 use crate::error::StreamError;
+use crate::failure::Failure;
 use crate::mode::Mode;
 use crate::stats::{Batch, Stats};
 
@@ -16,11 +17,6 @@ use crate::stats::{Batch, Stats};
 const BATCHES_MIN: u64 = 2;
 /// Batches that are noted at most.
 const NOTES_MAX: usize = 1 << 20;
-
-/// `EINTR`.
-const EINTR: i32 = 4;
-/// `EIO`.
-pub(crate) const EIO: i32 = 5;
 
 /// Whether a stream wants a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,38 +29,11 @@ pub(crate) enum Want {
     Nothing,
 }
 
-/// Why a stream cannot go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The kernel's error number.
-    Errno(i32),
-    /// The file ends here now, and was longer when it was opened.
-    Shrunk(u64),
-    /// A write moved less than it was given.
-    Short,
-}
-
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> io::Error {
-        match failure {
-            // Not to be tried again: the stream has failed.
-            Failure::Errno(EINTR) => io::Error::from_raw_os_error(EIO),
-            Failure::Errno(errno) => io::Error::from_raw_os_error(errno),
-            Failure::Shrunk(size) => io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!("the file was made shorter while it was read: it ends at {size} bytes"),
-            ),
-            Failure::Short => io::Error::new(
-                io::ErrorKind::WriteZero,
-                "the file took a part of a batch only: its file system is full, or its device failed",
-            ),
-        }
-    }
-}
-
 /// The account of one stream.
 #[derive(Debug)]
 pub(crate) struct Account {
+    /// What its file is called in errors.
+    pub(crate) path: PathBuf,
     pub(crate) contract: Contract,
     pub(crate) stats: Stats,
     pub(crate) notes: Vec<Batch>,
@@ -81,6 +50,8 @@ pub(crate) struct Account {
     pub(crate) batch: u64,
     /// Bytes of its memory.
     pub(crate) memory: u64,
+    /// The last transfer that failed, in words.
+    failed: Option<String>,
     mode: Mode,
 }
 
@@ -90,7 +61,7 @@ impl Account {
     /// # Errors
     /// A contract that cannot be; ENOMEM.
     pub(crate) fn open(
-        contract: &Contract,
+        (path, contract): (&Path, &Contract),
         alignment: Option<u64>,
         now: Nanos,
     ) -> Result<(Account, Vec<Pages>), StreamError> {
@@ -101,6 +72,7 @@ impl Account {
         let (pages, refused) = Pages::parts(parts, bytes, true)?;
         let caveats = refused.map(|error| format!("its buffer is not locked in memory: {error}"));
         let account = Account {
+            path: path.to_owned(),
             credit: Credit::full(contract.rate, batch, contract.jitter, now),
             contract: *contract,
             stats: Stats::default(),
@@ -111,6 +83,7 @@ impl Account {
             credit_since: now,
             batch,
             memory: batch * count,
+            failed: None,
             mode: Mode::Steady,
         };
         Ok((account, pages))
@@ -140,6 +113,11 @@ impl Account {
         }
     }
 
+    /// A transfer failed: no guarantee is left, whatever comes after.
+    pub(crate) fn failed(&mut self, failure: &Failure) {
+        self.failed = failure.caveat().or(self.failed.take());
+    }
+
     /// Bytes ahead now: the fewest are kept.
     pub(crate) fn ahead(&mut self, bytes: u64) {
         self.stats.least_ahead = Some(self.stats.least_ahead.map_or(bytes, |least| least.min(bytes)));
@@ -166,12 +144,17 @@ impl Account {
         }
     }
 
-    /// What is in the way of a higher level, and the level.
-    pub(crate) fn level(&self, of_station: &[String]) -> (Level, Vec<String>) {
-        let all = [of_station, &self.caveats, &self.unbounded].concat();
+    /// What is in the way of a higher level, and the level; `waits`: how long a batch is waited for now.
+    pub(crate) fn level(&self, of_station: &[String], waits: Option<Nanos>) -> (Level, Vec<String>) {
+        let all = [of_station, &self.caveats, self.failed.as_slice(), &self.unbounded].concat();
         let level = match self.contract.bound {
             _ if all.len() > self.unbounded.len() => Level::Observed,
-            Some(_) if all.is_empty() && self.stats.beyond_bound == 0 && self.mode == Mode::Steady => {
+            Some(bound)
+                if all.is_empty()
+                    && self.stats.beyond_bound == 0
+                    && self.mode == Mode::Steady
+                    && waits.is_none_or(|waits| waits <= bound) =>
+            {
                 Level::Admitted
             }
             _ => Level::Scheduled,

@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 
 use surety_kernel::KernelError;
 use surety_kernel::ring::{Bell, Completed, Transfer};
+use surety_model::playout::Level;
 use surety_units::{Nanos, Tid};
 
 use crate::account::{Account, Want};
@@ -273,6 +274,21 @@ impl Desk {
             Some(Way::Out(sink)) => sink,
             _ => unreachable!("a writer's sink is there until it is dropped"),
         }
+    }
+
+    /// How long the batch of a stream has been wanted that is wanted longest and is not there.
+    pub(crate) fn waits(&mut self, number: usize, now: Nanos) -> Option<Nanos> {
+        let since = match self.ways[number].as_mut()? {
+            Way::In(track) => track.waits_since(now),
+            Way::Out(sink) => sink.waits_since(now),
+        };
+        since.map(|since| (now - since).max(Nanos::ZERO))
+    }
+
+    /// How much of a guarantee a stream has now, and what keeps it from a higher one.
+    pub(crate) fn level(&mut self, number: usize, of_station: &[String], now: Nanos) -> (Level, Vec<String>) {
+        let waits = self.waits(number, now);
+        self.account(number).level(of_station, waits)
     }
 
     /// What a stream either way has.

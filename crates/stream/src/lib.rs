@@ -44,6 +44,7 @@ mod account;
 mod contract;
 mod desk;
 mod error;
+mod failure;
 mod mode;
 mod mover;
 mod order;
@@ -58,6 +59,7 @@ mod writer;
 
 pub use contract::Contract;
 pub use error::StreamError;
+pub use failure::{TransferError, errno_of};
 pub use mode::{Mode, Rest};
 pub use reader::{Caller, Reader};
 pub use station::{Station, StationSettings};

@@ -108,12 +108,17 @@ impl Reader {
 
     /// What keeps it from a higher level, in words.
     pub fn caveats(&self) -> Vec<String> {
-        self.served.shared.desk().account(self.number).level(&self.served.caveats).1
+        self.served.shared.desk().level(self.number, &self.served.caveats, clock::monotonic()).1
     }
 
     /// How much of a guarantee it has now.
     pub fn level(&self) -> Level {
-        self.served.shared.desk().account(self.number).level(&self.served.caveats).0
+        self.served.shared.desk().level(self.number, &self.served.caveats, clock::monotonic()).0
+    }
+
+    /// How long the batch has been wanted that is wanted longest and is not there yet: room and credit for it, and the one before it, were there by then.
+    pub fn waits(&self) -> Option<Nanos> {
+        self.served.shared.desk().waits(self.number, clock::monotonic())
     }
 
     /// Bytes of memory that batches are fetched into.
@@ -202,7 +207,7 @@ impl Reader {
             }
             match track.end(clock::monotonic()) {
                 Some(Ok(())) => return Ok(false),
-                Some(Err(failure)) => return Err(failure.into()),
+                Some(Err(failure)) => return Err(failure.of(&track.account.path)),
                 None if track.is_at_rest() => return Err(io::ErrorKind::WouldBlock.into()),
                 None if self.is_called.swap(false, Ordering::Relaxed) => {
                     return Err(io::ErrorKind::TimedOut.into());

@@ -10,8 +10,9 @@ use surety_kernel::pages::{PAGE, Pages};
 use surety_kernel::ring::{Action, Transfer};
 use surety_units::{Nanos, Rate};
 
-use crate::account::{Account, Failure, Want};
+use crate::account::{Account, Want};
 use crate::error::StreamError;
+use crate::failure::Failure;
 use crate::stats::Batch;
 
 /// A batch on its way to the device, in the order of the stream.
@@ -117,6 +118,22 @@ impl Sink {
         }
     }
 
+    /// Since when the batch is wanted that is wanted longest and is not at the device.
+    pub(crate) fn waits_since(&mut self, now: Nanos) -> Option<Nanos> {
+        let mut before = self.front_done;
+        for slot in &self.queue {
+            match slot {
+                Slot::Done(_, done) => before = done.unwrap_or(before),
+                Slot::UnderWay { wanted, .. } => return Some((*wanted).max(before)),
+                Slot::Full { .. } => break,
+            }
+        }
+        match self.wants(now) {
+            Want::Since(since) => Some(since.max(before)),
+            Want::From(_) | Want::Nothing => None,
+        }
+    }
+
     /// How long the room lasts that is left to the program.
     pub(crate) fn lasts(&self) -> Nanos {
         self.account.lasts(self.free.len() as u64 * self.account.batch)
@@ -148,9 +165,9 @@ impl Sink {
         let failure = match result {
             Ok(moved) if moved as u64 == part.bytes => None,
             Ok(_) => Some(Failure::Short),
-            Err(errno) => Some(Failure::Errno(errno)),
+            Err(errno) => Some(Failure::Transfer { action: Action::Write, offset: part.offset, errno }),
         };
-        self.failure = self.failure.or(failure);
+        failure.iter().for_each(|failure| self.fail(*failure));
         if failure.is_none() {
             // A stream's batches come one after another: behind the one before it, it was not waiting for the disk.
             let before = match place.checked_sub(1).map(|before| &self.queue[before]) {
@@ -180,10 +197,16 @@ impl Sink {
             self.account.stats.synced(now - syncing.submitted);
         }
         if let Err(errno) = result {
-            self.failure = Some(Failure::Errno(errno));
+            self.fail(Failure::Transfer { action: Action::Sync, offset: 0, errno });
         }
         self.sync_pages = Some(pages);
         self.account.wake.notify_all();
+    }
+
+    /// It goes on no more; the first failure is told.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        self.account.failed(&failure);
+        self.failure = self.failure.or(Some(failure));
     }
 
     /// A sync of what was written, where the contract wants one now.

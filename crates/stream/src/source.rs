@@ -6,7 +6,7 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use surety_kernel::extents::{Extent, direct_alignment, extents_of};
@@ -18,6 +18,8 @@ use crate::error::StreamError;
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct Source {
+    /// What it is called in errors.
+    pub(crate) path: PathBuf,
     pub(crate) file: Arc<File>,
     pub(crate) size: u64,
     /// What offsets and lengths of transfers are multiples of; `None`: it goes through the page cache, and nothing has to be.
@@ -71,7 +73,8 @@ impl Source {
                 (file.try_clone().map_err(failed)?, None)
             }
         };
-        Ok(Source { file: Arc::new(file), size: metadata.len(), alignment, caveats, breaks })
+        let (path, file) = (path.to_owned(), Arc::new(file));
+        Ok(Source { path, file, size: metadata.len(), alignment, caveats, breaks })
     }
 
     /// A transfer of at most so many bytes, a multiple of the alignment, that has a byte of the file: where it begins and how long it is,
@@ -204,7 +207,7 @@ mod tests {
 
     fn source(size: u64, alignment: Option<u64>) -> Source {
         let file = Arc::new(tempfile::tempfile().unwrap());
-        Source { file, size, alignment, caveats: Vec::new(), breaks: Vec::new() }
+        Source { path: PathBuf::new(), file, size, alignment, caveats: Vec::new(), breaks: Vec::new() }
     }
 
     #[test]

@@ -18,10 +18,11 @@ use surety_kernel::thread::{set_name, set_timer_slack};
 use surety_kernel::{Kernel as _, KernelError, Operation, RealKernel, clock};
 use surety_units::{Nanos, Tid};
 
-use crate::account::{Account, EIO};
+use crate::account::Account;
 use crate::contract::Contract;
 use crate::desk::{BATCHES_MAX, Served, Shared, Way};
 use crate::error::StreamError;
+use crate::failure::EIO;
 use crate::mode::{Mode, Rest};
 use crate::mover::Mover;
 use crate::reader::Reader;
@@ -150,7 +151,7 @@ impl Station {
             return Err(NOT_WHOLE);
         }
         let mut target = Target::create(path)?;
-        let memory = Account::open(contract, target.alignment, clock::monotonic())?;
+        let memory = Account::open((path, contract), target.alignment, clock::monotonic())?;
         target.empty(path, contract)?;
         self.attach_writer(target, memory, contract)
     }
@@ -169,7 +170,7 @@ impl Station {
         if contract.repeats && !target.is_whole() {
             return Err(NOT_WHOLE);
         }
-        let memory = Account::open(contract, target.alignment, clock::monotonic())?;
+        let memory = Account::open((path, contract), target.alignment, clock::monotonic())?;
         self.attach_writer(target, memory, contract)
     }
 

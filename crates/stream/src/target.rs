@@ -3,16 +3,18 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use surety_kernel::block::waits_for_journal;
 use surety_kernel::extents::direct_alignment;
 use surety_kernel::files::{allocate, open_to_write, reopen_direct};
 use surety_kernel::pages::PAGE;
+use surety_kernel::ring::Action;
 
 use crate::contract::Contract;
 use crate::error::StreamError;
+use crate::failure::TransferError;
 use crate::source::{Layout, check};
 
 /// Room that is allocated at a time where the length is not given: for these seconds at the rate, within these bytes.
@@ -23,6 +25,8 @@ const STEP_MAX: u64 = 256 << 20;
 /// An open file, and what of it exists.
 #[derive(Debug)]
 pub(crate) struct Target {
+    /// What it is called in errors.
+    pub(crate) path: PathBuf,
     /// What batches are written to.
     pub(crate) file: Arc<File>,
     /// Through the page cache, for what is no multiple of the alignment.
@@ -116,6 +120,7 @@ impl Target {
             }
         };
         Ok(Target {
+            path: path.to_owned(),
             file: Arc::new(direct),
             cached: reopened(file).map_err(failed)?,
             alignment,
@@ -151,12 +156,14 @@ impl Target {
 
     /// Writes some bytes that no batch is for.
     pub(crate) fn write_rest(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.cached.write_all_at(bytes, offset)
+        let written = self.cached.write_all_at(bytes, offset);
+        written.map_err(|error| TransferError::at(&self.path, (Action::Write, offset), &error).into())
     }
 
     /// Waits until all that was written is on the medium, what is needed to find it as well.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.cached.sync_data()
+        let synced = self.cached.sync_data();
+        synced.map_err(|error| TransferError::at(&self.path, (Action::Sync, 0), &error).into())
     }
 
     /// Gives the file its length: what was written, or what it had.

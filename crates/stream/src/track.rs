@@ -6,13 +6,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use surety_kernel::pages::Pages;
+use surety_kernel::pages::{PAGE, Pages};
 use surety_kernel::ring::{Action, Transfer};
 use surety_units::{Nanos, Rate};
 
-use crate::account::{Account, EIO, Failure, Want};
+use crate::account::{Account, Want};
 use crate::contract::Contract;
 use crate::error::StreamError;
+use crate::failure::{EIO, Failure};
 use crate::source::{Layout, Piece, Source};
 use crate::stats::Batch;
 
@@ -42,6 +43,15 @@ impl Slot {
     }
 }
 
+/// A batch that the device failed is asked for again in smaller parts: what lies before the bad place is the program's.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    /// Of each part.
+    bytes: u64,
+    /// Where in the file that batch ended.
+    end: u64,
+}
+
 /// One stream.
 #[derive(Debug)]
 pub(crate) struct Track {
@@ -56,6 +66,7 @@ pub(crate) struct Track {
     queue: VecDeque<Slot>,
     /// Where in the file the next batch begins.
     next: u64,
+    search: Option<Search>,
     failure: Option<Failure>,
     /// When the batch came that the program has taken last.
     last_done: Nanos,
@@ -67,7 +78,7 @@ impl Track {
     /// # Errors
     /// A contract that cannot be; ENOMEM.
     pub(crate) fn new(contract: &Contract, mut source: Source, now: Nanos) -> Result<Track, StreamError> {
-        let (mut account, free) = Account::open(contract, source.alignment, now)?;
+        let (mut account, free) = Account::open((&source.path, contract), source.alignment, now)?;
         account.caveats.splice(0..0, source.caveats.drain(..));
         account.unbounded.extend(Layout::broken(&source.breaks, account.batch));
         Ok(Track {
@@ -79,6 +90,7 @@ impl Track {
             room_since: now,
             queue: VecDeque::new(),
             next: 0,
+            search: None,
             failure: None,
             last_done: now,
         })
@@ -86,17 +98,36 @@ impl Track {
 
     /// What the next batch takes of the file; `None`: there is nothing left of it.
     fn piece(&self) -> Option<Piece> {
-        Some(self.source.piece(self.next, self.account.batch)).filter(|piece| piece.bytes > 0)
+        let bytes = self.search.map_or(self.account.batch, |search| search.bytes);
+        Some(self.source.piece(self.next, bytes)).filter(|piece| piece.bytes > 0)
     }
 
     pub(crate) fn wants(&mut self, now: Nanos) -> Want {
         let Some(piece) = self.piece().filter(|_| self.failure.is_none() && !self.is_paused) else {
             return Want::Nothing;
         };
-        if self.free.is_empty() {
+        // Of parts that may be bad, one at a time: a disk tries each for long.
+        let is_under_way = |slot: &Slot| matches!(slot, Slot::UnderWay { .. });
+        if self.free.is_empty() || self.search.is_some() && self.queue.iter().any(is_under_way) {
             return Want::Nothing;
         }
         self.account.may_ask(piece.bytes, self.room_since, now)
+    }
+
+    /// Since when the batch is wanted that is wanted longest and is not there.
+    pub(crate) fn waits_since(&mut self, now: Nanos) -> Option<Nanos> {
+        let mut before = self.last_done;
+        for slot in &self.queue {
+            match slot {
+                Slot::Ready(ready) => before = ready.batch.done,
+                // As if it came now.
+                Slot::UnderWay { wanted, .. } => return Some((*wanted).max(before)),
+            }
+        }
+        match self.wants(now) {
+            Want::Since(since) => Some(since.max(before)),
+            Want::From(_) | Want::Nothing => None,
+        }
     }
 
     /// How long what is there and on its way lasts.
@@ -112,6 +143,7 @@ impl Track {
         if self.next >= self.source.size && self.account.contract.repeats {
             self.next = 0;
         }
+        self.search = self.search.filter(|search| piece.begin + piece.length < search.end);
         self.account.credit_since = self.account.credit.enough_at(self.price());
         self.queue.push_back(Slot::UnderWay { tag, piece, wanted, submitted: now });
         let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
@@ -128,13 +160,17 @@ impl Track {
         let Slot::UnderWay { piece, wanted, submitted, .. } = self.queue[place] else { return };
         if let Some(failure) = self.failure_of(&piece, result) {
             // What comes before it is still the program's; what is behind it is nobody's.
-            self.failure = Some(failure);
+            self.account.failed(&failure);
+            if !self.searches(&failure, &piece) {
+                self.failure = Some(failure);
+            }
             for slot in self.queue.split_off(place) {
                 if let Slot::Ready(ready) = slot {
                     self.give_back(ready.pages, now);
                 }
             }
             self.give_back(pages, now);
+            self.begin_to_want(now);
         } else {
             let from = usize::try_from(piece.skipped).unwrap_or(0);
             let end = from + usize::try_from(piece.bytes).unwrap_or(0);
@@ -151,16 +187,31 @@ impl Track {
         self.account.wake.notify_all();
     }
 
+    /// Whether what failed is asked for again, in parts of half its size: so that its first byte that cannot be had is found in the end.
+    fn searches(&mut self, failure: &Failure, piece: &Piece) -> bool {
+        let unit = self.source.alignment.unwrap_or(PAGE as u64);
+        let is_bad = matches!(failure, Failure::Transfer { errno: EIO, .. });
+        if !is_bad || piece.length <= unit {
+            return false;
+        }
+        let end = self.search.map_or(0, |search| search.end).max(piece.begin + piece.length);
+        self.search = Some(Search { bytes: (piece.length / 2 / unit).max(1) * unit, end });
+        self.next = piece.begin + piece.skipped;
+        true
+    }
+
     /// Why a transfer did not bring what it was for.
     fn failure_of(&mut self, piece: &Piece, result: Result<usize, i32>) -> Option<Failure> {
         let wanted = piece.skipped + piece.bytes;
+        let offset = piece.begin + piece.skipped;
+        let failed = |errno| Failure::Transfer { action: Action::Read, offset, errno };
         match result {
             Ok(moved) if moved as u64 >= wanted => None,
             Ok(_) => Some(match self.source.look_again() {
                 Ok(size) if size < piece.begin + wanted => Failure::Shrunk(size),
-                _ => Failure::Errno(EIO),
+                _ => failed(EIO),
             }),
-            Err(errno) => Some(Failure::Errno(errno)),
+            Err(errno) => Some(failed(errno)),
         }
     }
 
@@ -218,7 +269,7 @@ impl Track {
                 self.give_back(ready.pages, now);
             }
         }
-        (self.next, self.is_read, self.failure) = (to, false, None);
+        (self.next, self.is_read, self.failure, self.search) = (to, false, None, None);
         let _ = self.source.look_again();
         self.begin_to_want(now);
     }
@@ -262,5 +313,40 @@ impl Track {
     /// Whether a program that waits would wait for ever: it is paused and nothing is on its way.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_paused && self.queue.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use surety_model::playout::Level;
+
+    const MS: fn(i64) -> Nanos = Nanos::from_millis;
+
+    /// A batch that is not there counts from when it was wanted, and the bound is over when it is older.
+    #[test]
+    fn a_batch_under_way_is_as_old_as_it_is() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[7; 100_000]).unwrap();
+        let source = Source::of(file.path(), file.as_file()).unwrap();
+        let batch = source.alignment.unwrap_or(PAGE as u64);
+        let contract = Contract { bound: Some(MS(10)), ..Contract::new(Rate(1_000_000)).with_batch(batch) };
+        let mut track = Track::new(&contract, source, MS(100)).unwrap();
+        // Of the bound alone.
+        (track.account.caveats, track.account.unbounded) = (Vec::new(), Vec::new());
+        // There is room and credit for it from the beginning.
+        assert_eq!(track.waits_since(MS(103)), Some(MS(100)));
+        let Want::Since(since) = track.wants(MS(104)) else { panic!("it is wanted") };
+        let transfer = track.ask(1, (since, MS(104))).unwrap();
+        assert_eq!(track.waits_since(MS(110)), Some(MS(100)));
+        let level = |track: &Track, waits| track.account.level(&[], Some(waits)).0;
+        assert_eq!((level(&track, MS(10)), level(&track, MS(11))), (Level::Admitted, Level::Scheduled));
+        track.complete(1, transfer.pages, Ok(batch as usize), MS(108));
+        assert_eq!(track.account.stats.worst_batch, MS(8));
+        // The next one was waiting for that one until then.
+        assert_eq!(track.waits_since(MS(109)), Some(MS(108)));
+        track.is_paused = true;
+        assert_eq!(track.waits_since(MS(200)), None);
     }
 }

@@ -5,12 +5,13 @@ use std::sync::{Arc, Condvar, PoisonError};
 
 use surety_kernel::clock;
 use surety_kernel::pages::Pages;
+use surety_kernel::ring::Action;
 use surety_model::playout::Level;
 use surety_units::{Nanos, Rate};
 
-use crate::account::{EIO, Failure};
 use crate::contract::Contract;
 use crate::desk::{Desk, Served};
+use crate::failure::{EIO, Failure, errno_of};
 use crate::sink::Part;
 use crate::stats::{Batch, Stats};
 use crate::target::Target;
@@ -82,17 +83,30 @@ impl Writer {
 
     /// What keeps it from a higher level, in words.
     pub fn caveats(&self) -> Vec<String> {
-        self.served.shared.desk().account(self.number).level(&self.served.caveats).1
+        self.served.shared.desk().level(self.number, &self.served.caveats, clock::monotonic()).1
     }
 
     /// How much of a guarantee it has now.
     pub fn level(&self) -> Level {
-        self.served.shared.desk().account(self.number).level(&self.served.caveats).0
+        self.served.shared.desk().level(self.number, &self.served.caveats, clock::monotonic()).0
+    }
+
+    /// How long the batch has been wanted that is wanted longest and is not there yet: room and credit for it, and the one before it, were there by then.
+    pub fn waits(&self) -> Option<Nanos> {
+        self.served.shared.desk().waits(self.number, clock::monotonic())
     }
 
     /// Bytes of memory that batches are written from.
     pub fn buffer(&self) -> u64 {
         self.served.shared.desk().account(self.number).memory
+    }
+
+    /// What it failed with so far; a write that comes later fails with the same.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn check(&self) -> io::Result<()> {
+        fail_if_failed(&mut self.served.shared.desk(), self.number)
     }
 
     /// Another rate from now on, 1 B/s at least. Its buffer stays as large as it is.
@@ -214,8 +228,9 @@ impl Writer {
         drop(desk);
         if !rest.is_empty() {
             if let Err(error) = self.target.write_rest(&rest, self.offset) {
-                let errno = error.raw_os_error().unwrap_or(EIO);
-                self.served.shared.desk().sink(self.number).failure = Some(Failure::Errno(errno));
+                let (action, errno) = (Action::Write, errno_of(&error).unwrap_or(EIO));
+                let failure = Failure::Transfer { action, offset: self.offset, errno };
+                self.served.shared.desk().sink(self.number).fail(failure);
                 return Err(error);
             }
             self.end = self.end.max(self.offset + rest.len() as u64);
@@ -236,7 +251,8 @@ fn fail_if_failed(desk: &mut Desk, number: usize) -> io::Result<()> {
     if let Some(error) = desk.failure() {
         return Err(io::Error::other(error.to_string()));
     }
-    desk.sink(number).failure.map_or(Ok(()), |failure| Err(failure.into()))
+    let sink = desk.sink(number);
+    sink.failure.map_or(Ok(()), |failure| Err(failure.of(&sink.account.path)))
 }
 
 impl Write for Writer {

@@ -128,6 +128,9 @@ pub fn terms(
 
 /// A stream of a disk for which there is no bound, whatever else there is: why.
 fn objection(workload: &Workload, disk: &Disk, guaranteed: &impl Fn(&Stream) -> bool) -> Option<String> {
+    if !disk.faults.is_empty() {
+        return Some("parts of it fail, and what cannot be had has no bound: leave `faults` out".to_owned());
+    }
     let here = || workload.streams.iter().filter(|s| s.disk.as_deref() == Some(disk.name.as_str()));
     if let Some(stream) = here().find(|s| s.batch.is_some() && s.mode == BatchMode::Longest) {
         let name = &stream.name;

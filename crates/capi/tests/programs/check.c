@@ -89,6 +89,34 @@ static void read_all(void)
     free(bytes);
 }
 
+/* A file on a device that fails somewhere in it, and the same elsewhere: all bytes before, then words; how many is printed. */
+static void fails(const char *elsewhere)
+{
+    const char *here = path;
+    size_t length, at = 0, got;
+    unsigned char *expected, bytes[10000];
+    surety_stream *stream = opened("r"), *beside;
+    path = elsewhere;
+    expected = whole(&length);
+    beside = opened("r");
+    while ((got = surety_fread(bytes, 1, sizeof bytes, stream)) == sizeof bytes) {
+        CHECK(memcmp(bytes, expected + at, got) == 0);
+        at += got;
+    }
+    CHECK(failed(EIO, "failed: Input/output error") && strstr(surety_strerror(), here) != NULL);
+    CHECK(memcmp(bytes, expected + at, got) == 0 && surety_ferror(stream) == 1 && surety_feof(stream) == 0);
+    at += got;
+    CHECK(surety_fread(bytes, 1, 1, stream) == 0 && failed(EIO, "reading at byte"));
+    CHECK(surety_level(stream) == SURETY_OBSERVED && surety_position(stream, 0, SEEK_CUR) == (int64_t)at);
+    /* What is beside it, and elsewhere in it, goes on. */
+    CHECK(surety_fread(bytes, 1, sizeof bytes, beside) == sizeof bytes && memcmp(bytes, expected, sizeof bytes) == 0);
+    CHECK(surety_seek(stream, 5000, SEEK_SET) == 0 && surety_ferror(stream) == 0);
+    CHECK(surety_fread(bytes, 1, 7, stream) == 7 && memcmp(bytes, expected + 5000, 7) == 0);
+    CHECK(surety_fclose(beside) == 0 && surety_fclose(stream) == 0);
+    printf("%lu\n", (unsigned long)at);
+    free(expected);
+}
+
 /* Items, places, pauses and rates. */
 static void moves(void)
 {
@@ -433,6 +461,8 @@ int main(int count, char **arguments)
         writes(other);
     } else if (strcmp(what, "threads") == 0) {
         threads();
+    } else if (strcmp(what, "fails") == 0) {
+        fails(other);
     } else if (strcmp(what, "layout") == 0) {
         layout();
     } else {

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use surety_units::{Bytes, Nanos};
+use surety_emudisk::Fault;
+use surety_model::workload::{self, Fails};
+use surety_units::{Bytes, Nanos, QuantityError};
 
 use crate::args::positive;
 
@@ -40,9 +42,27 @@ pub struct ServeArgs {
     /// Sparse file to keep the data in; it stays [default: memory]
     #[arg(long, value_name = "FILE")]
     pub backing: Option<PathBuf>,
+    /// Part of the device whose requests fail (EIO), such as 24MiB+64KiB, or 24MiB+64KiB:reads; `:writes` alike
+    #[arg(long, value_name = "FROM+SIZE", value_parser = fault)]
+    pub fail: Vec<Fault>,
     /// Seed of what the model leaves to chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+fn fault(text: &str) -> Result<Fault, String> {
+    let (part, fails) = match text.split_once(':') {
+        None => (text, Fails::Both),
+        Some((part, word)) => {
+            let known = Fails::WORDS.iter().find(|(known, _)| *known == word);
+            (part, known.ok_or_else(|| format!("`{word}` is none of both, reads, writes"))?.1)
+        }
+    };
+    let (at, bytes) = part.split_once('+').ok_or("write FROM+SIZE, such as 24MiB+64KiB")?;
+    let size = |text: &str| text.parse::<Bytes>().map_err(|error: QuantityError| error.to_string());
+    let fault = workload::Fault { at: size(at)?, bytes: size(bytes)?, fails };
+    fault.check()?;
+    Ok(surety_session::modelled::fault(&fault))
 }
 
 /// What `--help` of it says at its end.

@@ -43,6 +43,9 @@ pub struct StreamMountArgs {
     /// Most that one read is answered with, up to 1MiB; longer ones come in parts
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = size)]
     pub access: Bytes,
+    /// Set the disk below DIR for streams while the mount is there: I/O scheduler, requests in its driver and their size (root; not the root file system's disk)
+    #[arg(long)]
+    pub prepare: bool,
     /// Let other users look into it, as far as the modes of files and directories let them; access control lists are not looked at
     #[arg(long)]
     pub allow_others: bool,

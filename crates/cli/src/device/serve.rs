@@ -28,6 +28,7 @@ pub fn serve(args: &ServeArgs, session: &Session) -> Result<Code, Failure> {
         backing: args.backing.clone(),
         seed: args.seed,
         spin: SPIN,
+        faults: args.fail.clone(),
         watchdog: PathBuf::from("/proc/self/exe"),
     };
     plan.check(&session.kernel).map_err(refused)?;
@@ -102,7 +103,9 @@ fn told(disk: &EmulatedDisk<'_>, session: &Session, is_in_trouble: bool) -> Stri
 
 fn refused(error: EmulationError) -> Failure {
     let code = match &error {
-        EmulationError::Size { .. } | EmulationError::Backing { .. } => Code::BadInput,
+        EmulationError::Size { .. } | EmulationError::Fault { .. } | EmulationError::Backing { .. } => {
+            Code::BadInput
+        }
         _ => Code::Machine,
     };
     Failure::new(code, error.to_string())

@@ -1,16 +1,20 @@
 //! Several runs in turns: the combinations of `[vary]`, `--repeat`, and the two sides of `--ab`.
 
+use std::path::Path;
+
 use surety_model::formats::toml::vary::{Settings, with};
 use surety_model::record::Record;
 use surety_model::workload::{VaryValue, Workload};
 use surety_report::{Report, Row};
+use surety_session::gather::Gathered;
 use surety_session::pairs::{self, Named};
 use surety_session::runs::{self, Finished, Rounds, Variant};
 use surety_session::worlds::Worlds;
 
 use crate::args::RunArgs;
-use crate::compare::{options, publish};
+use crate::compare::{gathered, options, publish};
 use crate::exit::{Code, Failure, located};
+use crate::files;
 use crate::gates;
 use crate::input::read_varied;
 use crate::load::append_loads;
@@ -53,6 +57,8 @@ pub fn present(
         variants.iter().zip(&pooled).map(|(v, record)| Row::new(&v.label, record)).collect();
     let refused = variants.iter().any(|v| v.refused.is_some());
     let code = match Code::of_outcome(surety_report::summary_of_all(&rows).outcome) {
+        // Whether it became worse is asked then, not whether promises are kept.
+        _ if args.baseline.is_some() => Code::Kept,
         Code::Kept if refused => Code::Undecided,
         code => code,
     };
@@ -82,6 +88,22 @@ pub fn present(
         exit: Some(code as u8),
         ..Report::default()
     };
+    if let Some(path) = &args.baseline {
+        let whole = Report { rows: &every_run, ..report };
+        let document = surety_report::json::record_json(&whole).to_string();
+        if session.json {
+            // One document alone: that of the comparison.
+            args.running
+                .html
+                .as_ref()
+                .map_or(Ok(()), |page| files::write(page, &surety_report::html::page(&report)))?;
+        } else {
+            session.publish(&report, &args.running)?;
+            session.print("\n")?;
+        }
+        let found = against(path, &document, args, session)?;
+        return Ok(unless_cut_short(worse_of(code, found), finished, session));
+    }
     session.publish(&report, &args.running)?;
     if args.repeat > 1 && !session.json && finished.finished == finished.asked {
         session.note(&format!(
@@ -91,6 +113,43 @@ pub fn present(
         ));
     }
     Ok(code)
+}
+
+/// The stored runs that those of a world are compared with.
+///
+/// # Errors
+/// They cannot be read, or this command makes runs of several kinds.
+pub fn baseline(path: &Path, workload: &Workload, worlds: &Worlds<'_>) -> Result<Gathered, Failure> {
+    let several = worlds.names().len() > 1 || !workload.vary.is_empty();
+    let names = worlds.names();
+    let Some(world) = names.first().filter(|_| !several) else {
+        let what = "--baseline compares runs of one kind: one world, nothing varied";
+        return Err(
+            Failure::new(Code::BadInput, what).help("name one world after --on, and leave out [vary]")
+        );
+    };
+    gathered(&[path.to_owned()], Some(world))
+}
+
+/// How the runs in a document compare with stored ones.
+fn against(path: &Path, document: &str, args: &RunArgs, session: &Session) -> Result<Code, Failure> {
+    let read = surety_model::formats::record::read(document);
+    let file = read.map_err(|error| Failure::new(Code::Internal, format!("its own results: {error}")))?;
+    let world = args.worlds().swap_remove(0);
+    let a = gathered(&[path.to_owned()], Some(&world))?;
+    let b = Gathered::of(vec![(String::new(), file)], None)?;
+    let label = format!("{} (the baseline)", a.name);
+    let options = options(&args.judging, args.running.seed, None);
+    publish(&surety_compare::compare(&a.side(label), &b.side("this run".to_owned()), &options), None, session)
+}
+
+/// The code of expectations and of a comparison: what failed before what is undecided.
+fn worse_of(expected: Code, compared: Code) -> Code {
+    match (expected, compared) {
+        (Code::Kept, code) | (code, Code::Kept) => code,
+        (Code::Undecided, code) | (code, Code::Undecided) => code,
+        (code, _) => code,
+    }
 }
 
 /// Says how long runs on this machine take at least, before the first of them, and what makes that shorter.
@@ -146,7 +205,7 @@ pub fn ab(
         let why = ended.ended_by();
         session.note(&format!("{why}: {taken} of {asked} pairs are finished and compared"));
     }
-    let code = publish(&comparison, session)?;
+    let code = publish(&comparison, args.running.html.as_deref(), session)?;
     Ok(ended.map_or(code, |ended| ended.code))
 }
 

@@ -54,6 +54,18 @@ fn written_results_are_compared_and_few_of_them_tell_nothing() {
     let worse = surety(&["compare", &a8, &b8]);
     assert_eq!(worse.status.code(), Some(1), "{}", text(&worse));
     assert!(text(&worse).contains("B is worse in tick response p50"), "{}", text(&worse));
+    let against = |file: &str, more: &[&str]| {
+        let run = ["run", file, "--on", "sim", "--for", "1s", "--repeat", "8", "--baseline", &a8];
+        surety(&[&run, more].concat())
+    };
+    let worse = against(&b, &["--json"]);
+    assert_eq!(worse.status.code(), Some(1), "{}", text(&worse));
+    assert_eq!((&json(&worse)["exit"], &json(&worse)["b"]["label"]), (&1.into(), &"this run".into()));
+    let same = against(&a, &[]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same));
+    assert!(text(&same).contains("(the baseline), 8 runs"), "{}", text(&same));
+    assert_eq!(against(&a, &["--expect", "max < 1ns"]).status.code(), Some(1), "expectations count, too");
+    assert_eq!(against(&a, &["--on", "analysis"]).status.code(), Some(2), "runs of one kind");
     let (a1, b1) = (results(&a, "1", "a1.json"), results(&b, "1", "b1.json"));
     let open = surety(&["compare", &a1, "--against", &b1]);
     assert_eq!(open.status.code(), Some(4), "{}", text(&open));

@@ -47,8 +47,8 @@ fn every_planned_activation_is_accounted_for() {
     let _alone = alone();
     for (extra, planned) in [(&["--jobs", "300"][..], 300), (&["--for", "200ms", "--relative"][..], 200)] {
         let arguments = ["latency", "--cpus", "0", "--policy", policy(), "--warm-up", "20ms", "--json"];
-        let output = surety(&[&arguments[..], extra].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+        let output = surety(&[&arguments[..], extra, &["--expect", "max < 1ns"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
         let document = document(&output);
         assert_eq!(document["schema"], "surety.record/1");
         check_counts(probe(&document), planned);
@@ -56,6 +56,7 @@ fn every_planned_activation_is_accounted_for() {
         for name in ["idle states", "memory", "grid", "own CPU time", "used by others"] {
             assert!(environment[name].is_string(), "{name}: {environment}");
         }
+        assert_eq!(document["expectations"][0]["standing"], "failed", "no wake-up takes nothing");
         let read = surety_model::formats::record::read(&text(&output)).unwrap();
         assert_eq!(read.results[0].record.activities[0].activations, planned);
     }

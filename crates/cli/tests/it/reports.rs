@@ -1,6 +1,6 @@
 //! `surety report` and `--expect`, as a build uses them: codes, files, and what is printed first.
 
-use crate::common::{errors, surety, text};
+use crate::common::{errors, program, surety, text};
 
 const CYCLICTEST: &str = "crates/import/tests/data/cyclictest.json";
 
@@ -16,6 +16,9 @@ fn imported_results_are_records() {
     let again = surety(&["report", path.to_str().unwrap()]);
     assert_eq!(text(&again), text(&direct));
     assert!(text(&direct).contains("all threads"), "{}", text(&direct));
+    let mut piped = std::process::Command::new(program());
+    let output = piped.args(["report", "-"]).stdin(std::fs::File::open(&path).unwrap()).output().unwrap();
+    assert_eq!(text(&output), text(&direct), "by standard input");
     let other = "crates/import/tests/data/fio.json";
     let both = surety(&["report", CYCLICTEST, other]);
     assert!(text(&both).contains("cyclictest.json: cyclictest") && text(&both).contains("read clat"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use surety_kernel::block::BlockDevice;
 use surety_kernel::journal::{Journal, JournalError, Journalled};
 use surety_kernel::{Kernel, KernelError};
-use surety_model::workload::Disk;
+use surety_model::workload::{Disk, Fault};
 use surety_model::world::WorldError;
 use surety_units::Bytes;
 
@@ -39,6 +39,8 @@ pub struct Modelled<'w> {
     /// `None`: as its maker has it.
     pub size: Option<Bytes>,
     pub seed: u64,
+    /// Parts that fail from [`Emulated::begin`] on, until [`Emulated::pause`].
+    pub faults: &'w [Fault],
     /// Texts of profiles by the names of their files.
     pub files: &'w BTreeMap<String, String>,
 }
@@ -84,7 +86,8 @@ pub(super) fn emulate<'a>(
             format!("`make` is {size}, and a file system takes at least {MAKE_MIN}"),
         ));
     }
-    let wanted = Modelled { name, model, size, seed: workshop.seed, files: workshop.files };
+    let (seed, files) = (workshop.seed, workshop.files);
+    let wanted = Modelled { name, model, size, seed, faults: &disk.faults, files };
     emulator.make(&wanted, workshop.kernel, workshop.journal)
 }
 

@@ -98,6 +98,8 @@ pub(crate) struct Fetched {
     pub(super) stats: Stats,
     /// In the order in which they were there.
     pub(super) batches: Vec<Batch>,
+    /// How long one has been wanted that is not there.
+    pub(super) open: Option<Nanos>,
     pub(super) writes: bool,
     pub(super) rest: Option<Rest>,
 }
@@ -158,6 +160,7 @@ impl Ahead {
             buffer: reader.buffer(),
             jitter: self.jitter,
             stats: reader.stats(),
+            open: reader.waits(),
             batches: reader.take_batches(),
             writes: false,
             rest: rest_of(&self.station),

@@ -43,6 +43,11 @@ impl Recorder {
         self.writer.write_all(&self.block)
     }
 
+    /// What failed so far.
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.writer.check()
+    }
+
     /// What there is to say of it.
     pub(super) fn fetched(&mut self) -> Fetched {
         let writer = &mut self.writer;
@@ -52,6 +57,7 @@ impl Recorder {
             buffer: writer.buffer(),
             jitter: self.jitter,
             stats: writer.stats(),
+            open: writer.waits(),
             batches: writer.take_batches(),
             writes: true,
             rest: rest_of(&self.station),

@@ -35,6 +35,8 @@ pub struct StreamThread {
     /// When each batch was asked of the disk, and when all of it was there, in the order of asking; empty where it fetches none. Instants
     /// as above.
     pub batches: Vec<(Nanos, Nanos)>,
+    /// How long a batch had been asked for that was not there at the end: the longest.
+    pub open: Option<Nanos>,
     /// Its CPU time while it was observed.
     pub run: Nanos,
     /// Time it wanted a CPU and had none, where that is known.
@@ -45,16 +47,20 @@ pub struct StreamThread {
 /// was admitted ends it.
 pub fn level_of(stream: &Stream, threads: &[StreamThread]) -> Option<(Level, String)> {
     let bound = stream.bound?;
-    let took = || threads.iter().flat_map(|thread| &thread.batches).map(|(asked, done)| *done - *asked);
-    let (count, beyond) = (took().count(), took().filter(|took| *took > bound).count());
-    let Some(longest) = took().max() else {
+    let there = threads.iter().flat_map(|thread| &thread.batches).map(|(asked, done)| *done - *asked);
+    // One that is not there yet, and for which there is time left, says nothing.
+    let open = threads.iter().filter_map(|thread| thread.open).filter(|age| *age > bound);
+    let took: Vec<Nanos> = there.chain(open.clone()).collect();
+    let (count, beyond) = (took.len(), took.iter().filter(|took| **took > bound).count());
+    let Some(longest) = took.into_iter().max() else {
         return Some((Level::Admitted, format!("{}: no batch was fetched", Level::Admitted)));
     };
     Some(if beyond > 0 {
         let level = Level::Scheduled;
         let were = if beyond == 1 { "batch was" } else { "batches were" };
+        let end = if open.count() > 0 { " or not at the end" } else { "" };
         let words = format!(
-            "{level}, not {}: {beyond} of {count} {were} there later than admitted, the longest after {longest} and not within {bound}",
+            "{level}, not {}: {beyond} of {count} {were} there later than admitted{end}, the longest after {longest} and not within {bound}",
             Level::Verified
         );
         (level, words)
@@ -176,8 +182,7 @@ mod tests {
         let thread = StreamThread {
             accesses: (0..8).map(at).collect(),
             batches: vec![(second(4), second(6)), (second(6), second(7))],
-            run: Nanos::ZERO,
-            waited: None,
+            ..StreamThread::default()
         };
         let record = stream_record(&workload.streams[0], &[thread], (second(5), second(8)));
         let figure = |name: &str| record.figures.iter().find(|f| f.name == name).unwrap().value;
@@ -186,5 +191,39 @@ mod tests {
         // The batch that was asked for in the window.
         let fetched = record.series[BATCH_LATENCY].observed().map(|o| (o.moments.count(), o.moments.max()));
         assert_eq!(fetched, Some((1, Some(1e9))));
+    }
+
+    /// A run ends with a batch under way: one that is older than its bound ends the guarantee as one that came late does, a younger one says nothing.
+    #[test]
+    fn a_batch_that_is_not_there_at_the_end_is_as_old_as_it_is() {
+        let text = "format = 1\n[[stream]]\nname = \"s\"\nfile = { make = \"1MB\" }\nrate = \"4kB/s\"\nbatch = \"4KiB\"\nbound = \"1s\"\n";
+        let stream = &read("s.toml", text).unwrap().streams[0];
+        let ms = Nanos::from_millis;
+        let level = |came: &[i64], open: Option<i64>| {
+            let batches = came.iter().map(|took| (ms(100), ms(100 + took))).collect();
+            let thread = StreamThread { batches, open: open.map(ms), ..StreamThread::default() };
+            level_of(stream, &[StreamThread::default(), thread]).unwrap()
+        };
+        for (came, open, is) in [
+            (&[900, 1000][..], None, Level::Verified),
+            (&[900, 1000], Some(1000), Level::Verified),
+            (&[900, 1000], Some(1001), Level::Scheduled),
+            (&[900, 1001], None, Level::Scheduled),
+            (&[], Some(1000), Level::Admitted),
+            (&[], Some(5000), Level::Scheduled),
+        ] {
+            assert_eq!(level(came, open).0, is, "{came:?}, {open:?}");
+        }
+        let words = level(&[900, 1200], Some(5000)).1;
+        assert!(
+            words.contains(
+                "2 of 3 batches were there later than admitted or not at the end, the longest after 5.000 s"
+            ),
+            "{words}"
+        );
+        assert!(!level(&[1200], Some(10)).1.contains("at the end"));
+        let thread = StreamThread { open: Some(ms(5000)), ..StreamThread::default() };
+        let record = stream_record(stream, &[thread], (Nanos::ZERO, ms(6000)));
+        assert!(record.withheld().is_some(), "{:?}", record.caveats);
     }
 }

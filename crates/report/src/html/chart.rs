@@ -17,11 +17,34 @@ use crate::compare::Block;
 use crate::quantity::{chosen_time, percent, probability};
 use crate::row::Row;
 
-const WIDTH: f64 = 860.0;
-pub(super) const LEFT: f64 = 150.0;
-pub(super) const RIGHT: f64 = 760.0;
+/// Colours of rows beside the first of each world and state.
+const COLOURS: usize = 6;
 const BINS: usize = 72;
-const STRIP: f64 = 58.0;
+
+/// How wide a drawing is, and where its inside begins and ends. Each is drawn for a wide page and for a narrow one: a drawing that is
+/// made smaller has texts that nobody can read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub width: f64,
+    pub left: f64,
+    pub right: f64,
+}
+
+const WIDE: Frame = Frame { width: 860.0, left: 78.0, right: 850.0 };
+const NARROW: Frame = Frame { width: 330.0, left: 66.0, right: 326.0 };
+
+/// Where strips, which have nothing beside them, begin.
+const STRIP_LEFT: f64 = 6.0;
+const STRIP: f64 = 70.0;
+/// Height of a strip's bars at most.
+const BARS: f64 = 42.0;
+/// What a letter of a label takes, more or less.
+const LETTER: f64 = 7.6;
+
+/// A drawing for each width, of which the page shows one.
+pub(super) fn both(draw: impl Fn(&Frame) -> String) -> String {
+    format!("<div class=\"wide\">{}</div><div class=\"narrow\">{}</div>", draw(&WIDE), draw(&NARROW))
+}
 
 /// One row's line in the drawings.
 struct Series<'a> {
@@ -49,9 +72,9 @@ pub(super) fn charts(block: &Block, rows: &[Row<'_>]) -> String {
     for mark in marks.chain(limits) {
         (from, to) = (from.min(mark), to.max(mark));
     }
-    let axis = TimeAxis::new(from, to, LEFT, RIGHT);
+    let axis_in = |left: f64, right: f64| TimeAxis::new(from, to, left, right);
     let what = if block.metric == Metric::Latency { "latency" } else { "response time" };
-    let scale = if axis.is_log() { "logarithmic" } else { "linear" };
+    let scale = if axis_in(0.0, 1.0).is_log() { "logarithmic" } else { "linear" };
     let name = escape(&block.name);
     let past = match &mark {
         Some(mark) => format!(" Red: past the {}.", mark.word),
@@ -62,7 +85,10 @@ pub(super) fn charts(block: &Block, rows: &[Row<'_>]) -> String {
         out,
         "<figure><figcaption><b>{name}: {what}.</b> One strip per row on one {scale} axis; the height is the \
          part of the row's activations, each strip to its own scale.{past}</figcaption>{}</figure>",
-        strips(&series, &axis, mark.as_ref(), what)
+        both(|frame| {
+            let frame = Frame { left: STRIP_LEFT, ..*frame };
+            strips(&frame, &series, &axis_in(frame.left, frame.right), mark.as_ref(), what)
+        })
     );
     let promise = match corners.len() {
         0 => "",
@@ -75,8 +101,9 @@ pub(super) fn charts(block: &Block, rows: &[Row<'_>]) -> String {
     let _ = write!(
         out,
         "<figure><figcaption><b>{name}: the tail of the {what}.</b> The part of the activations that took longer \
-         than a time.{promise}{skipped}</figcaption>{}</figure>",
-        tail(&series, &axis, &corners, what)
+         than a time.{promise}{skipped}</figcaption>{}{}</figure>",
+        both(|frame| tail(frame, &series, &axis_in(frame.left, frame.right), &corners, what)),
+        legend(&series)
     );
     out
 }
@@ -84,6 +111,7 @@ pub(super) fn charts(block: &Block, rows: &[Row<'_>]) -> String {
 fn series_of<'a>(block: &Block, rows: &'a [Row<'_>]) -> Vec<Series<'a>> {
     let mut worlds: Vec<&str> = Vec::new();
     let mut used: Vec<(usize, bool)> = Vec::new();
+    let mut others = 0;
     let mut series = Vec::new();
     for row in rows {
         let Some(activity) = row.record.activity(&block.name) else { continue };
@@ -102,14 +130,16 @@ fn series_of<'a>(block: &Block, rows: &'a [Row<'_>]) -> Vec<Series<'a>> {
         });
         let key = (world, row.record.reserved);
         // Several rows of one world in one state (kernels, schedulers) need colours of their own.
-        let repeated = used.iter().filter(|k| **k == key).count();
-        used.push(key);
-        let state = match (repeated, row.record.reserved) {
-            (0, false) => "before".to_owned(),
-            (0, true) => "after".to_owned(),
-            (n, _) => format!("more{}", (n - 1) % 4),
+        let state = match (used.contains(&key), row.record.reserved) {
+            (false, false) => "before".to_owned(),
+            (false, true) => "after".to_owned(),
+            (true, _) => {
+                others += 1;
+                format!("more{}", (others - 1) % COLOURS)
+            }
         };
-        let class = format!("{state} dash{}", world % 3);
+        used.push(key);
+        let class = format!("{state} dash{}", (world + others / (COLOURS + 1)) % 3);
         series.push(Series { label: &row.label, activity, observed, limits, class });
     }
     series
@@ -154,8 +184,9 @@ fn corners(block: &Block, rows: &[Row<'_>]) -> Vec<Corner> {
     corners
 }
 
-pub(super) fn open_svg(height: f64, title: &str) -> String {
-    format!("<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">", escape(title))
+pub(super) fn open_svg(frame: &Frame, height: f64, title: &str) -> String {
+    let width = frame.width;
+    format!("<svg viewBox=\"0 0 {width} {height:.0}\" role=\"img\" aria-label=\"{}\">", escape(title))
 }
 
 pub(super) fn text(out: &mut String, x: f64, y: f64, class: &str, content: &str) {
@@ -168,62 +199,92 @@ pub(super) fn line(out: &mut String, x1: f64, y1: f64, x2: f64, y2: f64, class: 
 }
 
 /// Vertical rules at the ticks, their texts below, and what the axis is.
-pub(super) fn time_axis(out: &mut String, axis: &TimeAxis, top: f64, bottom: f64, what: &str) {
+pub(super) fn time_axis(
+    out: &mut String,
+    frame: &Frame,
+    axis: &TimeAxis,
+    (top, bottom): (f64, f64),
+    what: &str,
+) {
     for (x, label) in axis.ticks() {
         line(out, x, top, x, bottom, "grid");
-        text(out, x, bottom + 17.0, "tick mid", &label);
+        let (x, anchor) = anchored(frame, x, label.len() as f64 * LETTER);
+        text(out, x, bottom + 17.0, &format!("tick {anchor}"), &label);
     }
-    line(out, LEFT, bottom, RIGHT, bottom, "axis");
+    line(out, frame.left, bottom, frame.right, bottom, "axis");
     let title = format!("{what}{}", if axis.is_log() { ", logarithmic" } else { "" });
-    text(out, (LEFT + RIGHT) / 2.0, bottom + 37.0, "title mid", &title);
+    text(out, (frame.left + frame.right) / 2.0, bottom + 37.0, "title mid", &title);
 }
 
-fn strips(series: &[Series<'_>], axis: &TimeAxis, mark: Option<&Mark>, what: &str) -> String {
-    let top = 26.0;
-    let bottom = top + STRIP * series.len() as f64;
-    let mut out = open_svg(bottom + 46.0, &format!("distribution of the {what}, one strip per row"));
-    time_axis(&mut out, axis, top, bottom, what);
-    for (index, s) in series.iter().enumerate() {
-        let base = top + STRIP * (index + 1) as f64;
-        line(&mut out, LEFT, base, RIGHT, base, "base");
-        text(&mut out, LEFT - 12.0, base - 24.0, "label end", &short(s.label));
-        let Some(observed) = s.observed else {
-            text(&mut out, LEFT - 12.0, base - 9.0, "tick end", "proven limits");
-            for (index, (p, limit)) in s.limits.iter().enumerate() {
-                // One limit covers every smaller fraction that has the same: the largest is written.
-                if s.limits.get(index + 1).is_some_and(|(_, next)| next == limit) {
-                    continue;
-                }
-                let x = axis.x(limit.get() as f64);
-                line(&mut out, x, base - 34.0, x, base, "bound");
-                let x_text = if x > (LEFT + RIGHT) / 2.0 { (x - 6.0, "tick end") } else { (x + 6.0, "tick") };
-                let label = format!("{} within {}", probability(*p), chosen_time(*limit));
-                text(&mut out, x_text.0, base - 26.0, x_text.1, &label);
-            }
-            continue;
-        };
-        text(&mut out, LEFT - 12.0, base - 9.0, "tick end", &format!("n = {}", observed.histogram.count()));
-        bars(&mut out, observed, axis, base, mark.map(|m| m.at), &s.class);
-        if let Some(ratio) = s.activity.miss_ratio().filter(|_| mark.is_some_and(|m| m.word == "deadline")) {
-            let class = if s.activity.missed > 0 { "late" } else { "none-late" };
-            let note = if s.activity.missed > 0 { percent(ratio) } else { "none".to_owned() };
-            text(&mut out, RIGHT + 10.0, base - 24.0, class, &note);
-            text(&mut out, RIGHT + 10.0, base - 9.0, "tick", "missed");
-        }
-    }
+fn strips(frame: &Frame, series: &[Series<'_>], axis: &TimeAxis, mark: Option<&Mark>, what: &str) -> String {
+    let top = 22.0;
+    let notes: Vec<(String, &str)> = series.iter().map(|s| note(s, mark)).collect();
+    // The note stands behind the label, or below where they have no room.
+    let room = ((frame.right - frame.left) / LETTER) as usize;
+    let lengths = series.iter().zip(&notes).map(|(s, (note, _))| s.label.chars().count() + note.len() + 2);
+    let below = if lengths.max().unwrap_or(0) > room { 16.0 } else { 0.0 };
+    let strip = STRIP + below;
+    let bottom = top + strip * series.len() as f64;
+    let mut out = open_svg(frame, bottom + 46.0, &format!("distribution of the {what}, one strip per row"));
+    time_axis(&mut out, frame, axis, (top, bottom), what);
     if let Some(mark) = mark {
         let x = axis.x(mark.at);
-        line(&mut out, x, top - 8.0, x, bottom, "deadline");
+        line(&mut out, x, top - 6.0, x, bottom, "deadline");
         let label = format!("{} {}", mark.word, chosen_time(Nanos::from_f64_rounded(mark.at)));
-        let (x, class) = anchored(x);
-        text(&mut out, x, top - 13.0, &format!("deadline-text {class}"), &label);
+        let (x, class) = anchored(frame, x, label.len() as f64 * LETTER);
+        text(&mut out, x, top - 10.0, &format!("deadline-text {class}"), &label);
+    }
+    for (index, (s, (note, class))) in series.iter().zip(&notes).enumerate() {
+        let base = top + strip * (index + 1) as f64;
+        line(&mut out, frame.left, base, frame.right, base, "base");
+        let above = base - strip + 16.0;
+        text(&mut out, frame.left, above, "label", &short(s.label, room));
+        let (x, anchor) = if below > 0.0 { (frame.left, "start") } else { (frame.right, "end") };
+        text(&mut out, x, above + below, &format!("{class} {anchor}"), note);
+        match s.observed {
+            Some(observed) => bars(&mut out, observed, axis, base, mark.map(|m| m.at), &s.class),
+            None => bounds(&mut out, frame, s.limits, axis, base),
+        }
     }
     out + "</svg>"
 }
 
-/// A text centred on `x` that stays on the drawing.
-fn anchored(x: f64) -> (f64, &'static str) {
-    if x > WIDTH - 80.0 { (WIDTH - 4.0, "end") } else { (x, "mid") }
+/// What is said of a strip beside its label, and how.
+fn note(s: &Series<'_>, mark: Option<&Mark>) -> (String, &'static str) {
+    let Some(observed) = s.observed else { return ("proven limits".to_owned(), "tick") };
+    let n = observed.histogram.count();
+    match s.activity.miss_ratio().filter(|_| mark.is_some_and(|m| m.word == "deadline")) {
+        None => (format!("n = {n}"), "tick"),
+        Some(ratio) if s.activity.missed > 0 => (format!("{} missed, n = {n}", percent(ratio)), "late"),
+        Some(_) => (format!("none missed, n = {n}"), "none-late"),
+    }
+}
+
+/// Proven limits on a strip.
+fn bounds(out: &mut String, frame: &Frame, limits: &[(f64, Nanos)], axis: &TimeAxis, base: f64) {
+    for (index, (p, limit)) in limits.iter().enumerate() {
+        // One limit covers every smaller fraction that has the same: the largest is written.
+        if limits.get(index + 1).is_some_and(|(_, next)| next == limit) {
+            continue;
+        }
+        let x = axis.x(limit.get() as f64);
+        line(out, x, base - 30.0, x, base, "bound");
+        let is_right = x > (frame.left + frame.right) / 2.0;
+        let x_text = if is_right { (x - 6.0, "tick end") } else { (x + 6.0, "tick") };
+        let label = format!("{} within {}", probability(*p), chosen_time(*limit));
+        text(out, x_text.0, base - 20.0, x_text.1, &label);
+    }
+}
+
+/// Where a text of a length stands that is centred on `x`, and stays on the drawing.
+fn anchored(frame: &Frame, x: f64, length: f64) -> (f64, &'static str) {
+    if x + length / 2.0 > frame.width {
+        (frame.width - 1.0, "end")
+    } else if x < length / 2.0 {
+        (1.0, "start")
+    } else {
+        (x, "mid")
+    }
 }
 
 /// The bars of one strip, each as high as its part of the values; those past the deadline in their own colour.
@@ -260,7 +321,7 @@ fn bars(
     }
     // Height is density on the drawing: the bin at the deadline is narrower than the others.
     let width_of = |bin: usize| (axis.x(edges[bin + 1]) - axis.x(edges[bin])).max(0.01);
-    let full = (RIGHT - LEFT) / BINS as f64;
+    let full = (axis.x(edges[edges.len() - 1]) - axis.x(edges[0])) / BINS as f64;
     let density = |bin: usize| {
         if width_of(bin) < full * 0.15 { counts[bin] } else { counts[bin] * full / width_of(bin) }
     };
@@ -271,7 +332,7 @@ fn bars(
             continue;
         }
         // A single late job must be seen: no bar is lower than a pixel and a half.
-        let height = (density(bin) / highest * (STRIP - 16.0)).max(1.5);
+        let height = (density(bin) / highest * BARS).max(1.5);
         let (x, width) = (axis.x(edges[bin]), width_of(bin));
         let late = deadline.is_some_and(|d| edges[bin] >= d);
         let path = if late { &mut after } else { &mut before };
@@ -284,12 +345,29 @@ fn bars(
     }
 }
 
-/// A label that fits beside the drawing.
-fn short(label: &str) -> String {
-    crate::text::cut(&crate::text::clean(label), 20)
+/// A label of this many letters at most.
+fn short(label: &str, letters: usize) -> String {
+    crate::text::cut(&crate::text::clean(label), letters.max(8))
 }
 
-fn tail(series: &[Series<'_>], axis: &TimeAxis, corners: &[Corner], what: &str) -> String {
+/// Which line is whose, as a list that wraps with the page.
+fn legend(series: &[Series<'_>]) -> String {
+    let mut out = "<ul class=\"legend\">".to_owned();
+    for s in series {
+        out += "<li><svg viewBox=\"0 0 30 12\" aria-hidden=\"true\">";
+        if s.observed.is_some() {
+            line(&mut out, 0.0, 6.0, 30.0, 6.0, &format!("curve {}", s.class));
+        } else {
+            point(&mut out, 15.0, 6.0);
+        }
+        let note = if s.observed.is_some() { "" } else { " (proven limit)" };
+        let _ = write!(out, "</svg>{}{note}</li>", escape(s.label));
+    }
+    out + "</ul>"
+}
+
+fn tail(frame: &Frame, series: &[Series<'_>], axis: &TimeAxis, corners: &[Corner], what: &str) -> String {
+    let Frame { width, left, right } = *frame;
     let top = 12.0 + 16.0 * corners.len() as f64;
     let bottom = top + 260.0;
     let most = series.iter().filter_map(|s| s.observed).map(|o| o.histogram.count()).max().unwrap_or(1);
@@ -299,47 +377,34 @@ fn tail(series: &[Series<'_>], axis: &TimeAxis, corners: &[Corner], what: &str) 
     let decades = reach.clamp(2.0, 7.0) as i32;
     let lowest = 10f64.powi(-decades);
     let y = |fraction: f64| top - fraction.max(lowest).log10() / f64::from(decades) * (bottom - top);
-    let legend_rows = series.len().div_ceil(3);
-    let height = bottom + 62.0 + 20.0 * legend_rows as f64;
-    let mut out = open_svg(height, &format!("fraction of activations with a longer {what}"));
-    time_axis(&mut out, axis, top, bottom, what);
+    let mut out = open_svg(frame, bottom + 46.0, &format!("fraction of activations with a longer {what}"));
+    time_axis(&mut out, frame, axis, (top, bottom), what);
     for decade in 0..=decades {
         let fraction = 10f64.powi(-decade);
-        line(&mut out, LEFT, y(fraction), RIGHT, y(fraction), "grid");
-        text(&mut out, LEFT - 8.0, y(fraction) + 4.0, "tick end", &fraction_text(fraction));
+        line(&mut out, left, y(fraction), right, y(fraction), "grid");
+        text(&mut out, left - 8.0, y(fraction) + 4.0, "tick end", &fraction_text(fraction));
     }
-    let _ = write!(
-        out,
-        "<text class=\"title mid\" transform=\"translate(84 {:.1}) rotate(-90)\">activations that took longer</text>",
-        (top + bottom) / 2.0
-    );
     for (index, corner) in corners.iter().enumerate() {
         let (x, floor) = (axis.x(corner.limit), y(corner.fraction));
         let baseline = top - 7.0 - 16.0 * index as f64;
         let _ = write!(
             out,
             "<rect class=\"corner\" x=\"{x:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\"/>\
-             <path class=\"corner-edge\" d=\"M{x:.1} {baseline:.1}V{floor:.1}H{RIGHT}\"/>",
-            RIGHT - x,
+             <path class=\"corner-edge\" d=\"M{x:.1} {baseline:.1}V{floor:.1}H{right}\"/>",
+            right - x,
             floor - top
         );
         // The texts stand above the drawing, where no line passes.
-        let (x_text, class) = if WIDTH - x > 260.0 { (x + 6.0, "start") } else { (x - 6.0, "end") };
+        let length = corner.text.len() as f64 * LETTER;
+        let (x_text, class) = match x {
+            x if x + 6.0 + length < width => (x + 6.0, "start"),
+            x if x - 6.0 > length => (x - 6.0, "end"),
+            _ => (width - 1.0, "end"),
+        };
         text(&mut out, x_text, baseline, &format!("corner-text {class}"), &corner.text);
     }
     for s in series {
-        curve(&mut out, s, axis, &y, lowest);
-    }
-    for (index, s) in series.iter().enumerate() {
-        let x = LEFT + 205.0 * (index % 3) as f64;
-        let y = bottom + 66.0 + 20.0 * (index / 3) as f64;
-        if s.observed.is_some() {
-            line(&mut out, x, y - 4.0, x + 26.0, y - 4.0, &format!("curve {}", s.class));
-        } else {
-            point(&mut out, x + 13.0, y - 4.0);
-        }
-        let note = if s.observed.is_some() { "" } else { " (proven limit)" };
-        text(&mut out, x + 34.0, y, "legend", &format!("{}{note}", short(s.label)));
+        curve(&mut out, s, (frame, axis), &y, lowest);
     }
     out + "</svg>"
 }
@@ -356,7 +421,13 @@ fn point(out: &mut String, x: f64, y: f64) {
 }
 
 /// The fraction of activations that took longer than each time, skipped and unfinished ones longer than all.
-fn curve(out: &mut String, s: &Series<'_>, axis: &TimeAxis, y: &dyn Fn(f64) -> f64, lowest: f64) {
+fn curve(
+    out: &mut String,
+    s: &Series<'_>,
+    (frame, axis): (&Frame, &TimeAxis),
+    y: &dyn Fn(f64) -> f64,
+    lowest: f64,
+) {
     let Some(observed) = s.observed else {
         for (p, limit) in s.limits {
             point(out, axis.x(limit.get() as f64), y((1.0 - p).max(lowest)));
@@ -367,14 +438,14 @@ fn curve(out: &mut String, s: &Series<'_>, axis: &TimeAxis, y: &dyn Fn(f64) -> f
     let of = observed.count() as f64;
     let (min, max) = (histogram.min().unwrap_or(0), histogram.max().unwrap_or(0));
     let mut longer = observed.count();
-    let mut path = format!("M{LEFT} {:.1}", y(1.0));
+    let mut path = format!("M{} {:.1}", frame.left, y(1.0));
     for (low, high, count) in histogram.buckets() {
         let _ = write!(path, "H{:.1}", axis.x(((low.max(min) + high.min(max)) / 2) as f64));
         longer -= count;
         let _ = write!(path, "V{:.1}", y(longer as f64 / of));
     }
     if longer > 0 {
-        let _ = write!(path, "H{RIGHT}");
+        let _ = write!(path, "H{}", frame.right);
     }
     let _ = write!(out, "<path class=\"curve {}\" d=\"{path}\"/>", s.class);
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::axis::TimeAxis;
-use super::chart::{LEFT, RIGHT, line, open_svg, text, time_axis};
+use super::chart::{Frame, both, line, open_svg, text, time_axis};
 use super::{document, escape};
 use crate::counted::{Counted, Shown};
 use crate::quantity::{chosen_time, percent};
@@ -38,20 +38,20 @@ fn quantity(counted: &Counted, shown: &Shown) -> String {
         counted.rounding(),
         escape(&chosen_time(counted.step)),
         escape(&beyond),
-        mass(counted, shown, &name)
+        both(|frame| mass(frame, counted, shown, &name))
     );
     let _ = write!(
         out,
         "<figure><figcaption><b>Distribution function.</b> The part of the values that are at most a time.\
          </figcaption>{}</figure>",
-        distribution(counted, shown, &name)
+        both(|frame| distribution(frame, counted, shown, &name))
     );
     if !counted.correlations.is_empty() {
         let _ = write!(
             out,
             "<figure><figcaption><b>Autocorrelation</b> by lag. Independent values stay between the lines.\
              </figcaption>{}</figure>",
-            correlations(counted)
+            both(|frame| correlations(frame, counted))
         );
     }
     out.push_str("<table><tbody>");
@@ -62,28 +62,29 @@ fn quantity(counted: &Counted, shown: &Shown) -> String {
 }
 
 /// An axis on which every grid point shown has its whole cell.
-fn axis(counted: &Counted, shown: &Shown) -> TimeAxis {
+fn axis(frame: &Frame, counted: &Counted, shown: &Shown) -> TimeAxis {
     let half = counted.step.get() as f64 / 2.0;
-    TimeAxis::linear(shown.low.get() as f64 - half, shown.high.get() as f64 + half, LEFT, RIGHT)
+    TimeAxis::linear(shown.low.get() as f64 - half, shown.high.get() as f64 + half, frame.left, frame.right)
 }
 
 /// Rules at quarters of the height with their texts.
-fn height_axis(out: &mut String, highest: f64) {
+fn height_axis(out: &mut String, frame: &Frame, highest: f64) {
+    let Frame { left, right, .. } = *frame;
     for quarter in 0..=4 {
         let part = f64::from(quarter) / 4.0;
         let y = TOP + HEIGHT * (1.0 - part);
-        line(out, LEFT, y, RIGHT, y, "grid");
-        text(out, LEFT - 8.0, y + 4.0, "tick end", &percent(highest * part));
+        line(out, left, y, right, y, "grid");
+        text(out, left - 8.0, y + 4.0, "tick end", &percent(highest * part));
     }
 }
 
-fn mass(counted: &Counted, shown: &Shown, name: &str) -> String {
-    let axis = axis(counted, shown);
+fn mass(frame: &Frame, counted: &Counted, shown: &Shown, name: &str) -> String {
+    let axis = axis(frame, counted, shown);
     let bottom = TOP + HEIGHT;
     let highest = shown.masses.iter().copied().fold(0.0, f64::max);
-    let mut out = open_svg(bottom + 46.0, &format!("probability mass of the {name}"));
-    height_axis(&mut out, highest);
-    time_axis(&mut out, &axis, TOP, bottom, &counted.name);
+    let mut out = open_svg(frame, bottom + 46.0, &format!("probability mass of the {name}"));
+    height_axis(&mut out, frame, highest);
+    time_axis(&mut out, frame, &axis, (TOP, bottom), &counted.name);
     let step = counted.step.get() as f64;
     let mut path = String::new();
     for (k, mass) in shown.masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0) {
@@ -98,40 +99,41 @@ fn mass(counted: &Counted, shown: &Shown, name: &str) -> String {
     out + "</svg>"
 }
 
-fn distribution(counted: &Counted, shown: &Shown, name: &str) -> String {
-    let axis = axis(counted, shown);
+fn distribution(frame: &Frame, counted: &Counted, shown: &Shown, name: &str) -> String {
+    let axis = axis(frame, counted, shown);
     let bottom = TOP + HEIGHT;
-    let mut out = open_svg(bottom + 46.0, &format!("distribution function of the {name}"));
-    height_axis(&mut out, 1.0);
-    time_axis(&mut out, &axis, TOP, bottom, &counted.name);
+    let mut out = open_svg(frame, bottom + 46.0, &format!("distribution function of the {name}"));
+    height_axis(&mut out, frame, 1.0);
+    time_axis(&mut out, frame, &axis, (TOP, bottom), &counted.name);
     let y = |part: f64| TOP + HEIGHT * (1.0 - part.clamp(0.0, 1.0));
     let mut reached = shown.below as f64 / counted.count() as f64;
-    let mut path = format!("M{LEFT} {:.1}", y(reached));
+    let mut path = format!("M{} {:.1}", frame.left, y(reached));
     for (k, mass) in shown.masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0) {
         let at = shown.low.get() as f64 + counted.step.get() as f64 * k as f64;
         reached += mass;
         let _ = write!(path, "H{:.1}V{:.1}", axis.x(at), y(reached));
     }
-    let _ = write!(out, "<path class=\"curve after\" d=\"{path}H{RIGHT}\"/>");
+    let _ = write!(out, "<path class=\"curve after\" d=\"{path}H{}\"/>", frame.right);
     out + "</svg>"
 }
 
-fn correlations(counted: &Counted) -> String {
+fn correlations(frame: &Frame, counted: &Counted) -> String {
+    let Frame { left, right, .. } = *frame;
     let (half, middle) = (60.0, TOP + 60.0);
     let largest = counted.correlations.iter().fold(counted.correlation_bound, |a, r| a.max(r.abs()));
     let scale = if largest > 0.5 { 1.0 } else { largest * 1.2 };
     let y = |r: f64| middle - r / scale * half;
-    let mut out = open_svg(TOP + 2.0 * half + 34.0, "autocorrelation by lag");
+    let mut out = open_svg(frame, TOP + 2.0 * half + 34.0, "autocorrelation by lag");
     for r in [-scale, 0.0, scale] {
-        line(&mut out, LEFT, y(r), RIGHT, y(r), if r == 0.0 { "axis" } else { "grid" });
-        text(&mut out, LEFT - 8.0, y(r) + 4.0, "tick end", &format!("{r:.2}"));
+        line(&mut out, left, y(r), right, y(r), if r == 0.0 { "axis" } else { "grid" });
+        text(&mut out, left - 8.0, y(r) + 4.0, "tick end", &format!("{r:.2}"));
     }
     for r in [-counted.correlation_bound, counted.correlation_bound] {
-        line(&mut out, LEFT, y(r), RIGHT, y(r), "deadline");
+        line(&mut out, left, y(r), right, y(r), "deadline");
     }
-    let pitch = (RIGHT - LEFT) / counted.correlations.len() as f64;
+    let pitch = (right - left) / counted.correlations.len() as f64;
     for (k, r) in counted.correlations.iter().enumerate() {
-        let x = LEFT + pitch * (k as f64 + 0.5);
+        let x = left + pitch * (k as f64 + 0.5);
         line(&mut out, x, y(0.0), x, y(*r), "bound");
         text(&mut out, x, TOP + 2.0 * half + 17.0, "tick mid", &(k + 1).to_string());
     }
@@ -156,7 +158,7 @@ mod tests {
         };
         let empty = Counted { name: "nothing".to_owned(), ..Counted::default() };
         let page = counted_page("x < y", &["one".to_owned()], &[counted, empty]);
-        assert_eq!((page.matches("<svg").count(), page.matches("</svg>").count()), (3, 3));
+        assert_eq!((page.matches("<svg").count(), page.matches("</svg>").count()), (6, 6));
         assert!(page.contains("a&lt;b") && page.contains("5 us &amp; no more") && !page.contains("a<b"));
         assert!(page.contains("75.0 %") && !page.contains("nothing") && !page.contains("NaN"));
         assert_eq!(page.matches("<section>").count(), 1);

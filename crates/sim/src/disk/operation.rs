@@ -53,6 +53,12 @@ impl Operation {
 }
 
 impl Storage {
+    /// When the direct access was asked for that a process is at, where that is kept.
+    pub fn open_access(&self, process: ProcessId) -> Option<Nanos> {
+        let doing = &self.doing[process.index()];
+        (doing.direct > 0 && doing.kept.is_some()).then_some(doing.asked)
+    }
+
     /// Goes on until there is something to wait for.
     pub(super) fn go_on(&mut self, now: Nanos, process: ProcessId, operation: &mut Operation) -> Wait {
         let disk = operation.disk(&self.files);

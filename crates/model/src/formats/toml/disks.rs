@@ -26,6 +26,7 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         read_ahead: table.text(reading, "read-ahead"),
         group: table.text(reading, "group"),
         tunables: table.table(reading, "tunables").map(|all| tunables(reading, &all)).unwrap_or_default(),
+        faults: faults(reading, &table),
     };
     table.finish(reading);
     disk
@@ -59,6 +60,38 @@ pub(super) fn io_priority(reading: &mut Reading, table: &Table<'_>) -> Option<Io
                 "here",
                 Some(why.to_owned()),
             );
+            None
+        }
+    }
+}
+
+/// Parts that fail, of a disk that can be had fail.
+fn faults(reading: &mut Reading, table: &Table<'_>) -> Vec<Fault> {
+    let all = table.tables(reading, "faults");
+    if let (Some(first), None) = (all.first(), table.field(reading, "model")) {
+        let help = "give the disk a `model`: no other disk fails where it is told to".to_owned();
+        reading.wrong(
+            first.span.clone(),
+            "`faults` of a disk without a model".to_owned(),
+            "here",
+            Some(help),
+        );
+    }
+    all.into_iter().filter_map(|one| fault(reading, one)).collect()
+}
+
+fn fault(reading: &mut Reading, table: Table<'_>) -> Option<Fault> {
+    let at = table.required(reading, "at", "\"24MiB\"");
+    let bytes = table.required(reading, "bytes", "\"64KiB\"");
+    let fails = table.word(reading, "fails", &Fails::WORDS).unwrap_or_default();
+    let span = table.span.clone();
+    table.finish(reading);
+    let at = at.and_then(|field| field.quantity(reading, "24MiB"))?;
+    let fault = Fault { at, bytes: bytes.and_then(|field| field.quantity(reading, "64KiB"))?, fails };
+    match fault.check() {
+        Ok(()) => Some(fault),
+        Err(why) => {
+            reading.wrong(span, why, "here", None);
             None
         }
     }

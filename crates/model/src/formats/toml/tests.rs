@@ -111,6 +111,7 @@ depth     = 4
 request   = "128KiB"
 wbt       = "1ms"
 journal   = false
+faults    = [{ at = "24MiB", bytes = "64KiB", fails = "reads" }, { at = "512B", bytes = "512B" }]
 
 [link.l]
 rate      = "100Mbit/s"

@@ -310,6 +310,15 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
             disk.tunables.iter().map(|(name, value)| format!("{} = {value}", quote(name))).collect();
         out.line("tunables", &format!("{{ {} }}", all.join(", ")));
     }
+    if !disk.faults.is_empty() {
+        let all: Vec<String> = disk.faults.iter().map(fault).collect();
+        out.line("faults", &format!("[{}]", all.join(", ")));
+    }
+}
+
+fn fault(fault: &Fault) -> String {
+    let (at, bytes) = (quote(&fault.at.to_exact_string()), quote(&fault.bytes.to_exact_string()));
+    format!("{{ at = {at}, bytes = {bytes}, fails = {} }}", quote(fault.fails.word()))
 }
 
 fn io_priority(out: &mut Out<'_>, priority: Option<IoPriority>) {

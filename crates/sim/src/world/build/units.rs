@@ -192,6 +192,11 @@ impl Bound {
             let why = "how the kernel throttles writes of the page cache is not simulated; leave it out";
             return refuse(format!("{object}.wbt"), why.to_owned());
         }
+        if !disk.faults.is_empty() {
+            let why =
+                "requests that fail are not simulated; leave it out, or run it on a kernel (`--on host`)";
+            return refuse(format!("{object}.faults"), why.to_owned());
+        }
         let read_ahead = read_ahead_of(disk, &object)?;
         let (rules, driver) = (rules_of(platform), platform.disk_driver);
         let limits = (disk.depth, disk.request);

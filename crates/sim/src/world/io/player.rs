@@ -99,7 +99,7 @@ impl Log {
             accesses.push(StreamAccess { release: open.release(), done: Some((start, Nanos::MAX)) });
             (start, open.number) = (end, open.number + 1);
         }
-        StreamThread { accesses, batches: Vec::new(), run, waited: Some(waited) }
+        StreamThread { accesses, run, waited: Some(waited), ..StreamThread::default() }
     }
 }
 

@@ -111,6 +111,11 @@ impl Fetcher {
         storage.accesses(self.seat.process).to_vec()
     }
 
+    /// When the batch was asked for that is not there yet.
+    pub(in crate::world) fn open(&self, storage: &Storage) -> Option<Nanos> {
+        storage.open_access(self.seat.process)
+    }
+
     pub(in crate::world) fn next(
         &mut self,
         now: Nanos,
