@@ -13,6 +13,7 @@ mod disk_waits;
 mod disks;
 mod emulated_disk;
 mod failing_disks;
+mod first_minute;
 mod fitting;
 mod guarantee;
 mod guaranteed_streams;
