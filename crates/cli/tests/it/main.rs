@@ -19,6 +19,7 @@ mod guarantee;
 mod guaranteed_streams;
 mod in_force;
 mod in_modes;
+mod installing;
 mod interrupts;
 mod job_by_job;
 mod lab;
