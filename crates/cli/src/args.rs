@@ -158,6 +158,9 @@ pub struct ReproduceArgs {
     /// Write the records of all runs into this file
     #[arg(long, value_name = "FILE", requires = "names")]
     pub records: Option<PathBuf>,
+    /// Write the tables as one offline HTML page; of several experiments each puts its name before the ending
+    #[arg(long, value_name = "FILE", requires = "names")]
+    pub html: Option<PathBuf>,
     /// Run nothing on a kernel: read the records of all runs from such a file; with --on sim, simulate the machine of each record beside it
     #[arg(long, value_name = "FILE", requires = "names", conflicts_with = "records")]
     pub from: Option<PathBuf>,
@@ -265,7 +268,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
     /// Compare two sides in interleaved runs: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
-    #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "html", "expect"])]
+    #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "expect"])]
     pub ab: Option<String>,
     /// Compare the runs with stored ones, which `surety run --repeat 8 --json` wrote: exit 1 if a metric is worse
     #[arg(long, value_name = "FILE", conflicts_with = "ab")]
@@ -325,6 +328,9 @@ pub struct CompareArgs {
     pub result: Vec<String>,
     #[command(flatten)]
     pub judging: Judging,
+    /// Write the report as one offline HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
