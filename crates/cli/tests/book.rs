@@ -161,6 +161,22 @@ fn the_index_names_every_page_once() {
     assert!(text(&root().join("book.toml")).contains("src = \"docs\""));
 }
 
+/// Each verb that `surety --help` lists has its row in `docs/commands.md`.
+#[test]
+fn the_page_of_commands_names_every_verb() {
+    let help = Desk::new().run("surety --help");
+    let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    // What goes on from the line above stands further right.
+    let lines = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let verbs: Vec<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(verbs.len() > 15, "{verbs:?}");
+    let page = text(&root().join("docs/commands.md"));
+    for verb in verbs.into_iter().filter(|verb| *verb != "help") {
+        let is_named = page.contains(&format!("`{verb}`")) || page.contains(&format!("| `{verb} "));
+        assert!(is_named, "docs/commands.md has no row for `surety {verb}`");
+    }
+}
+
 /// Commands of a fence, each with what it is said to print.
 fn commands(fence: &Fence) -> Vec<(String, Vec<String>)> {
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
