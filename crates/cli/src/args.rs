@@ -18,6 +18,7 @@ use crate::rights::RightsArgs;
 mod apply;
 mod device;
 mod gates;
+mod init;
 pub mod lab;
 mod manual;
 pub mod planning;
@@ -28,6 +29,7 @@ mod validate;
 pub use apply::*;
 pub use device::*;
 pub use gates::*;
+pub use init::*;
 pub use manual::*;
 pub use stream::*;
 pub use trace::*;
@@ -41,7 +43,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub common: Common,
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: Option<Verb>,
 }
 
 #[derive(Debug, Args)]
@@ -73,6 +75,8 @@ pub enum Color {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Write a workload file to start from: of a program that is watched, or a template
+    Init(InitArgs),
     /// Walk the whole loop: measure, profile, plan, prove, enforce, measure again, judge
     #[command(after_help = EXIT_CODES)]
     Guarantee(GuaranteeArgs),
@@ -342,8 +346,9 @@ pub struct LatencyArgs {
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1ms", value_parser = probe_period)]
     pub period: Nanos,
     /// Policy of the measured threads: fair, batch, idle, fifo:N, rr:N or deadline:RUNTIME/DEADLINE/PERIOD
-    #[arg(long, value_name = "POLICY", default_value = "fifo:80")]
-    pub policy: ProbePolicy,
+    /// [default: fifo:80; for who may not, the highest fifo:N allowed, else fair]
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<ProbePolicy>,
     /// Length of the measurement [default: 10s; with --until at most 10min]
     #[arg(long = "for", value_name = "TIME", value_parser = positive)]
     pub duration: Option<Nanos>,
