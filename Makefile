@@ -23,7 +23,7 @@ uninstall:
 deb:
 	CARGO='$(CARGO)' tools/deb
 
-package-test: deb
+package-test:
 	tools/package-test
 
 lib: setup

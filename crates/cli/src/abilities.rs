@@ -145,7 +145,7 @@ pub fn ways_to_more() -> [(String, &'static str); 3] {
             "reservations, priorities and locked memory, for everybody who runs it",
         ),
         (
-            format!("echo \"$USER - rtprio {PRIORITY}\" | sudo tee /etc/security/limits.d/surety.conf"),
+            format!("echo \"$USER - rtprio {PRIORITY}\" | sudo tee -a /etc/security/limits.d/surety.conf"),
             "real-time priorities up to 80, from the next login on",
         ),
     ]
@@ -153,7 +153,7 @@ pub fn ways_to_more() -> [(String, &'static str); 3] {
 
 /// The same as the half of a sentence, for a note.
 pub fn one_way_to_more() -> String {
-    "for more: sudo, `sudo setcap cap_sys_nice+ep $(command -v surety)`, or `ulimit -r` above 0".to_owned()
+    "for more: sudo, `sudo setcap cap_sys_nice+ep $(command -v surety)`, or a higher `ulimit -r`".to_owned()
 }
 
 #[cfg(test)]

@@ -274,7 +274,8 @@ pub struct RunArgs {
     /// Compare two sides in interleaved runs: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
     #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "expect"])]
     pub ab: Option<String>,
-    /// Compare the runs with stored ones, which `surety run --repeat 8 --json` wrote: exit 1 if a metric is worse
+    /// Compare the runs with stored ones, which `surety run --repeat 8 --json` wrote: the exit code is that of the comparison and of
+    /// expectations then, 1 if a metric is worse; promises are shown and not judged
     #[arg(long, value_name = "FILE", conflicts_with = "ab")]
     pub baseline: Option<PathBuf>,
     /// Runs of each side of --ab

@@ -40,6 +40,7 @@ pub fn compare(args: &CompareArgs, session: &Session) -> Result<Code, Failure> {
             .help("leave out the others"));
         }
     };
+    files::check_outputs([args.html.as_ref()])?;
     let (a, b) = (gathered(of_a, label_a)?, gathered(of_b, label_b)?);
     let names = if a.name == b.name {
         [format!("{} (A)", a.name), format!("{} (B)", b.name)]

@@ -26,6 +26,17 @@ mod templates;
 
 /// A command that was watched for less than this is none to learn from.
 const WATCHED_MIN: Nanos = Nanos::from_millis(500);
+/// A path as a word of the commands in the file's comments.
+fn in_a_command(path: &Path) -> Result<String, Failure> {
+    let name = path.display().to_string();
+    if name.chars().any(char::is_control) {
+        let what = "--output: the name has a character that no comment can hold";
+        return Err(Failure::new(Code::BadInput, what).help("name a file without control characters"));
+    }
+    let is_plain = name.chars().all(|c| c.is_alphanumeric() || "/._-+,:@%".contains(c));
+    Ok(if is_plain { name } else { format!("'{}'", name.replace('\'', "'\\''")) })
+}
+
 /// What the file is called in its own comments where it goes to standard output.
 const NAMELESS: &str = "FILE";
 
@@ -38,7 +49,7 @@ pub fn init(args: &InitArgs, session: &Session) -> Result<Code, Failure> {
         );
     }
     files::check_outputs([args.output.as_ref()])?;
-    let file = args.output.as_ref().map_or(NAMELESS.to_owned(), |path| path.display().to_string());
+    let file = args.output.as_ref().map_or(Ok(NAMELESS.to_owned()), |path| in_a_command(path))?;
     let (text, found) = match args.template {
         Some(template) => (templates::text(template, &file), None),
         None => watched(args, &file, session).map(|(text, found)| (text, Some(found)))?,

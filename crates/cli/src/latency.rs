@@ -114,8 +114,13 @@ fn policy_here(args: &LatencyArgs, session: &Session) -> ProbePolicy {
     }
     let (policy, refused) = probe_policy(&session.kernel);
     if let Some(why) = refused {
+        let how = if policy == ProbePolicy::Class(PolicySpec::default()) {
+            ", as an ordinary program runs,"
+        } else {
+            ""
+        };
         session.note(&format!(
-            "measured under `{policy}`, as an ordinary program runs, not under `fifo:{PRIORITY}`: {why}; {}",
+            "measured under `{policy}`{how} not under `fifo:{PRIORITY}`: {why}; {}",
             one_way_to_more()
         ));
     }

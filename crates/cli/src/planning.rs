@@ -37,6 +37,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
         return Err(Failure::new(Code::BadInput, "there is no workload to plan"));
     };
     let workload = read_workload(path)?;
+    files::check_outputs([args.output.as_ref(), args.html.as_ref()])?;
     let options = options_of(args, &workload, session)?;
     let (front, tests, limit) = (args.front, args.tests, options.search.clone());
     let computed = {

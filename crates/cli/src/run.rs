@@ -9,6 +9,7 @@ use surety_model::promise::Promise;
 use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, WorldError};
 use surety_report::number_of;
+use surety_session::gather::Gathered;
 use surety_session::runs::{self, Finished, Variant};
 use surety_session::worlds::{Means, Worlds};
 use surety_trace::write::perfetto::{Overlay, OverlayOf};
@@ -53,9 +54,8 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         guest: args.guest.options(args.running.seed),
     };
     let worlds = Worlds::new(&args.worlds(), means, session)?;
-    if let Some(path) = &args.baseline {
-        repeated::baseline(path, &workload, &worlds)?;
-    }
+    let baseline = args.baseline.as_ref();
+    let baseline = baseline.map(|path| repeated::baseline(path, &workload, &worlds)).transpose()?;
     if let Some(ab) = &args.ab {
         return repeated::ab(ab, &workload, args, &worlds, session);
     }
@@ -64,9 +64,9 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
             let said = "--trace: the runs of [vary] would overwrite each other's file";
             return Err(Failure::new(Code::BadInput, said).help("trace a workload without [vary]"));
         }
-        return repeated::varied(&workload, args, &worlds, session);
+        return repeated::varied(&workload, baseline.as_ref(), args, &worlds, session);
     }
-    once(&workload, args, &worlds, session)
+    once(&workload, baseline.as_ref(), args, &worlds, session)
 }
 
 /// The workload as a plan file sets it.
@@ -96,6 +96,7 @@ fn planned(workload: &Workload, path: &Path) -> Result<Workload, Failure> {
 /// One run in each world that can make it, traced where that is asked for.
 fn once(
     workload: &Workload,
+    baseline: Option<&Gathered>,
     args: &RunArgs,
     worlds: &Worlds<'_>,
     session: &Session,
@@ -128,7 +129,7 @@ fn once(
     }
     let finished = runs::interrupt_rest(&mut variants, Finished { finished, asked })?;
     variants.retain(|variant| variant.refused != Some(WorldError::Interrupted));
-    let code = repeated::present(workload, &variants, finished, args, session)?;
+    let code = repeated::present(workload, (&variants, finished), baseline, args, session)?;
     Ok(if unwritten && code == Code::Kept { Code::Machine } else { code })
 }
 

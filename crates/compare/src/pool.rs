@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
+use surety_model::promise::Promise;
 use surety_model::record::{
     ActivityRecord, Distribution, Evidence, Figure, Promised, Record, Share, TraceQuality,
 };
+use surety_model::verdict::{asked_for_no_more, holds};
 use surety_units::Nanos;
 
 /// One record of all runs: counts and times added up, figures averaged. `None` without runs.
@@ -110,9 +112,29 @@ fn average_figures(activity: &mut ActivityRecord, others: &[&ActivityRecord]) {
     }
 }
 
+/// The least value, where each run below what was promised asked for no more: a mean of such runs would break a promise that none broke.
+fn least_that_asked_for_no_more<'a>(
+    promise: &Promise,
+    all: impl Iterator<Item = &'a Evidence>,
+) -> Option<Evidence> {
+    let values: Option<Vec<(f64, Option<f64>)>> = all
+        .map(|evidence| match evidence {
+            Evidence::Value { value, of_demand } => Some((*value, *of_demand)),
+            _ => None,
+        })
+        .collect();
+    let values = values?;
+    let (value, of_demand) = *values.iter().min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let excused = |(value, of_demand): &(f64, Option<f64>)| {
+        holds(promise, *value) || asked_for_no_more(promise, *value, *of_demand)
+    };
+    let is_below = asked_for_no_more(promise, value, of_demand);
+    (is_below && values.iter().all(excused)).then_some(Evidence::Value { value, of_demand })
+}
+
 /// Evidence over all runs.
 fn judge_again(activity: &mut ActivityRecord, others: &[&ActivityRecord]) {
-    for (place, Promised { evidence: seen, .. }) in activity.promised.iter_mut().enumerate() {
+    for (place, Promised { promise, evidence: seen, .. }) in activity.promised.iter_mut().enumerate() {
         let same_place = others.iter().filter_map(|o| o.promised.get(place));
         let of_others: Vec<&Evidence> = same_place.map(|promised| &promised.evidence).collect();
         match seen {
@@ -124,6 +146,11 @@ fn judge_again(activity: &mut ActivityRecord, others: &[&ActivityRecord]) {
                 }
             }
             Evidence::Value { .. } | Evidence::Runs(_) => {
+                let all = || std::iter::once(&*seen).chain(of_others.iter().copied());
+                if let Some(least) = least_that_asked_for_no_more(promise, all()) {
+                    *seen = least;
+                    continue;
+                }
                 let values = std::iter::once(&*seen).chain(of_others).flat_map(|e| match e {
                     Evidence::Value { value, .. } => vec![*value],
                     Evidence::Runs(values) => values.clone(),

@@ -127,6 +127,8 @@ struct Subject<'a> {
     errors: Option<File>,
     started: Nanos,
     ended: Option<(ExitStatus, Nanos)>,
+    /// When a process that was running already was seen to be gone.
+    gone: Option<Nanos>,
     _children: Option<ChildrenEntry<'a>>,
 }
 
@@ -155,7 +157,7 @@ pub fn watch(
     let end = begin + options.duration;
     let mut used = Nanos::ZERO;
     let mut next = begin;
-    while subject.ended.is_none() && next <= end && !options.cancel.is_cancelled() {
+    while subject.ended.is_none() && subject.gone.is_none() && next <= end && !options.cancel.is_cancelled() {
         let fresh = sample(kernel, subject.root, &mut sampled);
         if recorder.is_none() {
             switches.open_more(fresh.into_iter(), &mut unseen);
@@ -166,7 +168,15 @@ pub fn watch(
         next = (clock::monotonic() + LOOK).max(next + LOOK);
         subject.sleep_until(next.min(end), options)?;
     }
-    let window = (begin, clock::monotonic().min(end));
+    if subject.ended.is_none() && subject.gone.is_none() {
+        // What was used since the last look.
+        sample(kernel, subject.root, &mut sampled);
+        used = programs::time_of(kernel, subject.root).map_or(used, |(now, _)| now - before);
+    }
+    let window = (begin, subject.gone.unwrap_or_else(clock::monotonic).min(end));
+    if subject.gone.is_some() {
+        unseen.push(format!("the process ended {} after it was watched first", window.1 - window.0));
+    }
     let ended = subject.end()?;
     observer.observes(window);
     let mut watching =
@@ -206,8 +216,8 @@ impl<'a> Subject<'a> {
                     let why = "there is no such process; `ps -e` lists those there are".to_owned();
                     return Err(refuse(format!("process {pid}"), why));
                 }
-                let (child, errors, ended) = (None, None, None);
-                return Ok(Subject { root: *pid, child, errors, started, ended, _children: None });
+                let (child, errors, ended, gone) = (None, None, None, None);
+                return Ok(Subject { root: *pid, child, errors, started, ended, gone, _children: None });
             }
             Watched::Command(words, rights) => (words, rights),
         };
@@ -227,7 +237,7 @@ impl<'a> Subject<'a> {
             .map_err(|error| failed(format!("{error}; check the command's name and path")))?;
         let root = child.pid();
         let (child, errors) = (Some(child), Some(errors));
-        Ok(Subject { root, child, errors, started, ended: None, _children: children })
+        Ok(Subject { root, child, errors, started, ended: None, gone: None, _children: children })
     }
 
     /// What was running has started already.
@@ -245,6 +255,10 @@ impl<'a> Subject<'a> {
             let next = until.min(clock::monotonic() + LOOK);
             let Some(child) = &mut self.child else {
                 clock::sleep_until(next, None).map_err(failed)?;
+                if !Path::new(&format!("/proc/{}", self.root)).exists() {
+                    self.gone = self.gone.or(Some(clock::monotonic()));
+                    return Ok(());
+                }
                 continue;
             };
             if let Some(ended) = child.wait_until(next).map_err(failed)? {

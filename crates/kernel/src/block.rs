@@ -336,6 +336,28 @@ pub fn disk_of(device: u64) -> u64 {
     disk_below(Path::new("/sys/dev/block"), device).unwrap_or(device)
 }
 
+/// The disks that a block device lies on, through partitions and what is made of others (LVM, LUKS, md); none where the number is of no block device, as of btrfs,
+/// overlay or tmpfs.
+pub fn disks_below(device: u64) -> Vec<u64> {
+    let (mut found, mut open) = (Vec::new(), vec![disk_of(device)]);
+    // Devices lie on one another a few deep; more is a sysfs that cannot be believed.
+    while let Some(device) = open.pop().filter(|_| found.len() < 64) {
+        let at = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        if found.contains(&device) || !Path::new(&at).exists() {
+            continue;
+        }
+        found.push(device);
+        let below = fs::read_dir(Path::new(&at).join("slaves")).into_iter().flatten().flatten();
+        let numbers = below.filter_map(|entry| {
+            let text = fs::read_to_string(entry.path().join("dev")).ok()?;
+            let (major, minor) = text.trim().split_once(':')?;
+            Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+        });
+        open.extend(numbers.map(disk_of));
+    }
+    found
+}
+
 /// Whether a write to a file that is there may wait for a commit of its file system's journal, which notes when it was written. Only ext4 without a journal is
 /// known not to: `/proc/fs/jbd2` lists those that have one by their devices.
 pub fn waits_for_journal(file: &fs::File) -> bool {

@@ -299,6 +299,19 @@ fn is_count(promise: &Promise) -> bool {
     matches!(promise.metric, Metric::Missed | Metric::Late | Metric::Dropped | Metric::Lost)
 }
 
+/// Whether a value is on the right side of what was promised.
+pub fn holds(promise: &Promise, value: f64) -> bool {
+    promise.comparison.holds(&value, &bound_value(promise.bound))
+}
+
+/// Whether a value is below what was promised because nobody asked for more.
+pub fn asked_for_no_more(promise: &Promise, value: f64, of_demand: Option<f64>) -> bool {
+    let limit = bound_value(promise.bound);
+    matches!(promise.comparison, Comparison::AtLeast | Comparison::Above)
+        && !promise.comparison.holds(&value, &limit)
+        && of_demand.is_some_and(|part| part >= limit)
+}
+
 /// One run on the wrong side breaks a promise about it; on the right side it says nothing of the next.
 fn judge_value(promise: &Promise, value: f64, of_demand: Option<f64>) -> (Outcome, String) {
     let limit = bound_value(promise.bound);
@@ -315,8 +328,7 @@ fn judge_value(promise: &Promise, value: f64, of_demand: Option<f64>) -> (Outcom
         };
         return (Outcome::Undecided, format!("{text}; {why}"));
     }
-    let asks_for_more = matches!(promise.comparison, Comparison::AtLeast | Comparison::Above);
-    if let (true, Some(part)) = (asks_for_more, of_demand.filter(|part| *part >= limit)) {
+    if let Some(part) = of_demand.filter(|_| asked_for_no_more(promise, value, of_demand)) {
         let why = format!("it asked for no more: it got {} of the time it wanted a CPU", at_least(part));
         return (Outcome::Undecided, format!("{text}; {why}"));
     }

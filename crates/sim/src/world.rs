@@ -296,7 +296,14 @@ impl Measured<'_> {
     fn levels(&self, workload: &Workload) -> Vec<(String, String)> {
         let of = |(index, stream): (usize, &Stream)| {
             let words = match level_of(stream, &self.stream_threads(index, stream)) {
-                Some((_, words)) => format!("fetched ahead, {words}"),
+                Some((_, words)) => {
+                    let how = if stream.direction == Direction::Write {
+                        "written from a buffer"
+                    } else {
+                        "fetched ahead"
+                    };
+                    format!("{how}, {words}")
+                }
                 None => self.served(index, stream)?,
             };
             Some((format!("stream {}", stream.name), words))

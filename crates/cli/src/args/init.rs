@@ -10,7 +10,7 @@ use crate::rights::RightsArgs;
 
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("subject").required(true).args(["command", "pid", "template"])))]
-#[command(after_long_help = INIT_HELP)]
+#[command(after_help = INIT_EXIT_CODES, after_long_help = INIT_HELP)]
 pub struct InitArgs {
     /// Command to start and watch, in words as a shell splits them; it is ended afterwards
     #[arg(long, value_name = "COMMAND")]
@@ -21,11 +21,11 @@ pub struct InitArgs {
     /// Workload to start from
     #[arg(long, value_name = "NAME")]
     pub template: Option<Template>,
-    /// How long a program is watched
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = positive)]
+    /// How long a program is watched, 10 minutes at most
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = watched, conflicts_with = "template")]
     pub duration: Nanos,
     /// How long a command may start before it is watched
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time, conflicts_with = "template")]
     pub warm_up: Nanos,
     /// File to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
@@ -35,6 +35,18 @@ pub struct InitArgs {
     pub force: bool,
     #[command(flatten)]
     pub rights: RightsArgs,
+}
+
+/// Of what is watched every switch is kept: longer is for `surety trace record`, which can be limited.
+const WATCHED_MAX: Nanos = Nanos::from_secs(600);
+
+fn watched(text: &str) -> Result<Nanos, String> {
+    let asked = positive(text)?;
+    if asked > WATCHED_MAX {
+        return Err("watch for 10 minutes at most; `surety trace record` and `surety trace fit` take longer"
+            .to_owned());
+    }
+    Ok(asked)
 }
 
 /// Workloads to start from.
@@ -62,8 +74,10 @@ Examples:
 
 A period that was found becomes a promised response within it; without one a share of a CPU is promised. Where there is
 nothing to promise, such as of a program that slept all the time, no file is written and the exit code is 4.
-docs/first-minute.md says what is seen with which rights.
+docs/first-minute.md says what is seen with which rights.";
 
+/// What its help says of exit codes.
+const INIT_EXIT_CODES: &str = "\
 Exit codes:
   0    a workload was written
   2    bad input or usage: the command ended before it could be watched, the file is there

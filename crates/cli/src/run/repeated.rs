@@ -24,6 +24,7 @@ use crate::session::Session;
 /// Runs every combination in every world, in turns, and prints one table.
 pub fn varied(
     workload: &Workload,
+    baseline: Option<&Gathered>,
     args: &RunArgs,
     worlds: &Worlds<'_>,
     session: &Session,
@@ -35,7 +36,7 @@ pub fn varied(
     let at_home = at_home.map(|variant| &variant.workload);
     announce((0..rounds.count).flat_map(|_| at_home.clone()), args, session);
     let finished = runs::make(&mut variants, &rounds, worlds).map_err(|error| located(error, workload))?;
-    present(workload, &variants, finished, args, session)
+    present(workload, (&variants, finished), baseline, args, session)
 }
 
 /// Prints what came of variants; the code is that of the worst.
@@ -44,8 +45,8 @@ pub fn varied(
 /// None of them could be run.
 pub fn present(
     workload: &Workload,
-    variants: &[Variant],
-    finished: Finished,
+    (variants, finished): (&[Variant], Finished),
+    baseline: Option<&Gathered>,
     args: &RunArgs,
     session: &Session,
 ) -> Result<Code, Failure> {
@@ -58,7 +59,7 @@ pub fn present(
     let refused = variants.iter().any(|v| v.refused.is_some());
     let code = match Code::of_outcome(surety_report::summary_of_all(&rows).outcome) {
         // Whether it became worse is asked then, not whether promises are kept.
-        _ if args.baseline.is_some() => Code::Kept,
+        _ if baseline.is_some() => Code::Kept,
         Code::Kept if refused => Code::Undecided,
         code => code,
     };
@@ -78,7 +79,7 @@ pub fn present(
         exit: Some(code as u8),
         ..Report::default()
     };
-    if let Some(path) = &args.baseline {
+    if let Some(baseline) = baseline {
         let whole = Report { rows: &every_run, ..report };
         let document = surety_report::json::record_json(&whole).to_string();
         if session.json {
@@ -91,7 +92,7 @@ pub fn present(
             session.publish(&report, &args.running)?;
             session.print("\n")?;
         }
-        let found = against(path, &document, args, session)?;
+        let found = against(baseline, &document, args, session)?;
         return Ok(unless_cut_short(worse_of(code, found), finished, session));
     }
     session.publish(&report, &args.running)?;
@@ -135,11 +136,9 @@ pub fn baseline(path: &Path, workload: &Workload, worlds: &Worlds<'_>) -> Result
 }
 
 /// How the runs in a document compare with stored ones.
-fn against(path: &Path, document: &str, args: &RunArgs, session: &Session) -> Result<Code, Failure> {
+fn against(a: &Gathered, document: &str, args: &RunArgs, session: &Session) -> Result<Code, Failure> {
     let read = surety_model::formats::record::read(document);
     let file = read.map_err(|error| Failure::new(Code::Internal, format!("its own results: {error}")))?;
-    let world = args.worlds().swap_remove(0);
-    let a = gathered(&[path.to_owned()], Some(&world))?;
     let b = Gathered::of(vec![(String::new(), file)], None)?;
     let label = format!("{} (the baseline)", a.name);
     let options = options(&args.judging, args.running.seed, None);

@@ -17,6 +17,7 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
         let wanted = SpansWanted { are_startups: args.startup.is_some(), name: name.clone() };
         return attribute(args, wanted, session);
     }
+    files::check_outputs([args.html.as_ref()])?;
     let make = if args.disk { BlameBuilder::of_waits } else { BlameBuilder::new };
     let mut builder = make(args.selection.wanted(), args.worst);
     let read = file::read(&args.file, &args.selection, session, &mut builder)?;

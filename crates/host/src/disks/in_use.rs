@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use surety_kernel::block::{BlockDevice, disk_of};
+use surety_kernel::block::{BlockDevice, disks_below};
 use surety_kernel::journal::{Journal, Journalled};
 use surety_kernel::{Kernel, KernelError};
 use surety_model::workload::Disk;
@@ -27,6 +27,9 @@ const REQUEST: Bytes = Bytes(128 << 10);
 /// Of its I/O scheduler, where that has them: places in the queue for what is written, and that no request of best effort ages within an hour, ms.
 const TUNABLES: [(&str, u64); 2] = [("async_depth", 16), (AGING, 3_600_000)];
 const AGING: &str = "prio_aging_expire";
+
+/// Where the system's own file systems are.
+const OF_SYSTEM: [&str; 7] = ["/", "/usr", "/etc", "/var", "/boot", "/home", "/opt"];
 
 /// A disk that file systems of this machine are on.
 #[derive(Debug)]
@@ -53,9 +56,12 @@ impl DiskInUse {
     pub fn below(directory: &Path) -> Result<DiskInUse, KernelError> {
         let device = BlockDevice::below(directory)?;
         let name = device.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let disk = |path: &Path| fs::metadata(path).map(|metadata| disk_of(metadata.dev())).ok();
-        let this = disk(directory);
-        let is_of_system = ["/", "/usr", "/etc", "/var"].iter().any(|path| disk(Path::new(path)) == this);
+        let disks = |path: &Path| fs::metadata(path).map(|metadata| disks_below(metadata.dev())).ok();
+        let this = disks(directory).unwrap_or_default();
+        let of_system = OF_SYSTEM.iter().filter_map(|path| disks(Path::new(path)));
+        // Where it cannot be told what a file system of the system is on, it may be on this one.
+        let is_of_system =
+            of_system.into_iter().any(|all| all.is_empty() || all.iter().any(|disk| this.contains(disk)));
         Ok(DiskInUse { device, name, is_of_system })
     }
 
@@ -85,7 +91,9 @@ impl DiskInUse {
         }
         // With an I/O scheduler the driver's own limit is not to be read.
         if let Some(tags) = self.device.tags().filter(|tags| *tags > DEPTH && !lacks.is_empty()) {
-            lacks.push(format!("its driver takes up to {tags} requests, which nobody orders any more"));
+            lacks.push(format!(
+                "up to {tags} requests are in its driver, where the I/O scheduler no longer orders them"
+            ));
         }
         lacks
     }
@@ -149,7 +157,8 @@ impl fmt::Display for DiskInUse {
         if let Some(request) = wanted.request {
             write!(f, " of {request} at most")?;
         }
-        TUNABLES.iter().try_for_each(|(name, value)| write!(f, ", {name} {value}"))
+        TUNABLES.iter().try_for_each(|(name, value)| write!(f, ", {name} {value}"))?;
+        f.write_str(" as far as its kernel has them")
     }
 }
 
