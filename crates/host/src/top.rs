@@ -36,6 +36,9 @@ const EVENTS: &[&str] = &[
 /// Readings of a thread's name until it is read again though the thread did nothing.
 const NAME_KEPT: u32 = 32;
 
+/// What only scheduling events tell.
+const TRACED: &str = "latency, misses, who ran instead";
+
 /// Reads the machine at the end of each interval.
 pub struct Sampler<'a> {
     kernel: &'a dyn Kernel,
@@ -69,15 +72,17 @@ impl<'a> Sampler<'a> {
         let tracing = match (trace, journal) {
             (false, _) => None,
             (true, None) => {
-                missing.push("no journal, so scheduling events are not traced: no wake-up latency, no longest wait, nobody who runs instead".to_owned());
+                missing.push(format!("{TRACED}: no journal; set SURETY_RUNTIME_DIR to a directory of yours"));
                 None
             }
             (true, Some(journal)) => match Tracing::start(kernel, journal, late) {
                 Ok(tracing) => Some(tracing),
-                Err(why) => {
-                    missing.push(format!(
-                        "no wake-up latency, no longest wait, nobody who runs instead: {why}; `sudo surety top` has them"
-                    ));
+                Err(RecordingError::Kernel(error)) if error.is_refused() => {
+                    missing.push(format!("{TRACED}: tracing needs root: `sudo surety top`"));
+                    None
+                }
+                Err(error) => {
+                    missing.push(format!("{TRACED}: {error}"));
                     None
                 }
             },
@@ -86,11 +91,11 @@ impl<'a> Sampler<'a> {
         let mut sampler = Sampler { kernel, late, before: None, names, tracing, missing, own, round: 0 };
         let reading = sampler.read()?;
         if !reading.threads.iter().any(|thread| thread.counters.is_some()) {
-            let why = "no CPU time and no waits of threads: this kernel has no /proc/PID/schedstat (CONFIG_SCHED_INFO)";
+            let why = "CPU time, waits of threads: the kernel has no schedstat (CONFIG_SCHED_INFO)";
             sampler.missing.push(why.to_owned());
         }
         if reading.cpus.is_empty() {
-            sampler.missing.push("no use of CPUs: /proc/stat cannot be read".to_owned());
+            sampler.missing.push("use of CPUs: /proc/stat cannot be read".to_owned());
         }
         sampler.before = Some(reading);
         Ok(sampler)
@@ -130,7 +135,7 @@ impl<'a> Sampler<'a> {
         let own = clock::thread_cpu_time();
         let snapshot = Snapshot {
             schema: SCHEMA.to_owned(),
-            unix: since_1970(),
+            unix_ns: since_1970(),
             interval: reading.at - before.at,
             threads_seen: reading.threads.len(),
             is_traced: self.tracing.is_some(),
@@ -212,7 +217,7 @@ fn scheduling(kernel: &dyn Kernel, tid: Tid) -> Scheduling {
     }
 }
 
-fn since_1970() -> Nanos {
+fn since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Nanos::new(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -176,9 +176,8 @@ pub struct CpuNow {
 pub struct Snapshot {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The end of the interval, since 1970.
-    #[serde(rename = "unix_ns")]
-    pub unix: Nanos,
+    /// The end of the interval, ns since 1970; longer than a time in a document may be.
+    pub unix_ns: i64,
     #[serde(rename = "interval_ns")]
     pub interval: Nanos,
     /// Threads that were seen at its end.
@@ -332,6 +331,35 @@ mod tests {
         let now = cpus(&cpu(100, 10, 0), &cpu(400, 110, 600));
         assert_eq!((now[0].busy, now[0].stolen), (0.3, 0.1));
         assert_eq!(cpus(&cpu(1, 1, 1), &cpu(1, 1, 1))[0].busy, 0.0);
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let snapshot = Snapshot {
+            schema: SCHEMA.to_owned(),
+            unix_ns: 1_795_807_901_206_218_016,
+            interval: Nanos::from_secs(1),
+            threads_seen: 3,
+            is_traced: true,
+            lost: 0,
+            late: Nanos::MILLISECOND,
+            own: Nanos::MILLISECOND,
+            missing: Vec::new(),
+            cpus: vec![CpuNow { cpu: CpuId(1), busy: 0.1, stolen: 0.0 }],
+            threads: vec![ThreadNow {
+                pid: Tid(1),
+                tid: Tid(2),
+                name: "a \"b\"".to_owned(),
+                scheduling: Scheduling::Fifo { priority: 3 },
+                run: Nanos::new(1),
+                waited: Nanos::new(2),
+                switches: 3,
+                traced: Some(Traced { latency_max: Some(Nanos::new(4)), ..Traced::default() }),
+                reservation: Some(Use { supply: Nanos::new(5), used: 0.3, slack_min: Some(Nanos::new(-6)) }),
+            }],
+        };
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot, "{text}");
     }
 
     #[test]
