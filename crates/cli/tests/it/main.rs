@@ -41,5 +41,6 @@ mod schemas;
 mod simulated;
 mod startups;
 mod streams;
+mod top;
 mod truth;
 mod validation;
