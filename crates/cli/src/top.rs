@@ -90,7 +90,7 @@ fn run(
             break;
         }
         let snapshot = match source {
-            Source::Machine(sampler) => sampler.next()?,
+            Source::Machine(sampler) => sampler.sample()?,
             Source::Record(list) => match list.pop_front() {
                 Some(snapshot) => snapshot,
                 None => continue,

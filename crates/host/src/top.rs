@@ -105,7 +105,7 @@ impl<'a> Sampler<'a> {
     ///
     /// # Errors
     /// Where `/proc` or the trace cannot be read.
-    pub fn next(&mut self) -> Result<Snapshot, KernelError> {
+    pub fn sample(&mut self) -> Result<Snapshot, KernelError> {
         let reading = self.read()?;
         let mut lost = 0;
         let mut traced = BTreeMap::new();

@@ -180,12 +180,15 @@ fn cpus(cpus: &[CpuNow], style: &Style) -> Vec<String> {
     cells.chunks(in_line).map(joined).collect()
 }
 
+/// What a thread's cell says, and how it is meant.
+type CellOf<'a> = Box<dyn Fn(&ThreadNow) -> (String, Tone) + 'a>;
+
 /// A column of threads.
 struct Column<'a> {
     title: &'a str,
     width: usize,
     is_number: bool,
-    cell: Box<dyn Fn(&ThreadNow) -> (String, Tone) + 'a>,
+    cell: CellOf<'a>,
 }
 
 impl<'a> Column<'a> {
@@ -230,7 +233,7 @@ fn table(threads: &[&ThreadNow], all: &[Column<'_>], style: &Style) -> Vec<Strin
 fn ms(time: Nanos) -> String {
     let value = time.as_millis_f64();
     match value.abs() {
-        v if v == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         v if v < 9.9995 => format!("{value:.3}"),
         v if v < 99.995 => format!("{value:.2}"),
         v if v < 999.95 => format!("{value:.1}"),
