@@ -1,16 +1,30 @@
 # `make run` shows the whole loop on this machine, `make test` checks everything, `make lab` runs every experiment of the lab.
-# Each does its own set-up on a fresh Debian 12 with a Rust toolchain. `make lib` builds libsurety-stream for C programs, and
-# `make install-lib` installs it below PREFIX.
+# Each does its own set-up on a fresh Debian 12 with a Rust toolchain. `make install` installs the program that `make build` built below PREFIX,
+# `make uninstall` removes it; `make deb` makes a Debian package, and `make package-test` tries it in fresh roots of Debian 12 and 13.
+# `make lib` builds libsurety-stream for C programs, and `make install-lib` installs it below PREFIX.
 
 CARGO ?= cargo
 
-.PHONY: run test bench setup build lib install-lib lab
+.PHONY: run test bench setup build install uninstall deb package-test lib install-lib lab
 
 run: build
 	./target/release/surety guarantee examples/video-player.toml --html target/video-player.html
 
 build: setup
 	$(CARGO) build --release --locked --package surety
+
+# Builds nothing: what root installs is what the user built.
+install:
+	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' ZSHDIR='$(ZSHDIR)' tools/install
+
+uninstall:
+	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' ZSHDIR='$(ZSHDIR)' tools/install --remove
+
+deb:
+	CARGO='$(CARGO)' tools/deb
+
+package-test: deb
+	tools/package-test
 
 lib: setup
 	$(CARGO) rustc --release --locked --package surety-capi --lib --crate-type cdylib,staticlib

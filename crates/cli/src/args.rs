@@ -18,6 +18,7 @@ use crate::rights::RightsArgs;
 mod apply;
 mod device;
 mod gates;
+mod init;
 pub mod lab;
 mod manual;
 pub mod planning;
@@ -29,6 +30,7 @@ mod validate;
 pub use apply::*;
 pub use device::*;
 pub use gates::*;
+pub use init::*;
 pub use manual::*;
 pub use stream::*;
 pub use top::*;
@@ -43,7 +45,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub common: Common,
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: Option<Verb>,
 }
 
 #[derive(Debug, Args)]
@@ -75,6 +77,8 @@ pub enum Color {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Write a workload file to start from: of a program that is watched, or a template
+    Init(InitArgs),
     /// Walk the whole loop: measure, profile, plan, prove, enforce, measure again, judge
     #[command(after_help = EXIT_CODES)]
     Guarantee(GuaranteeArgs),
@@ -163,6 +167,9 @@ pub struct ReproduceArgs {
     /// Write the records of all runs into this file
     #[arg(long, value_name = "FILE", requires = "names")]
     pub records: Option<PathBuf>,
+    /// Write the tables as one offline HTML page; of several experiments each puts its name before the ending
+    #[arg(long, value_name = "FILE", requires = "names")]
+    pub html: Option<PathBuf>,
     /// Run nothing on a kernel: read the records of all runs from such a file; with --on sim, simulate the machine of each record beside it
     #[arg(long, value_name = "FILE", requires = "names", conflicts_with = "records")]
     pub from: Option<PathBuf>,
@@ -270,7 +277,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
     /// Compare two sides in interleaved runs: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
-    #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "html", "expect"])]
+    #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "expect"])]
     pub ab: Option<String>,
     /// Compare the runs with stored ones, which `surety run --repeat 8 --json` wrote: exit 1 if a metric is worse
     #[arg(long, value_name = "FILE", conflicts_with = "ab")]
@@ -330,6 +337,9 @@ pub struct CompareArgs {
     pub result: Vec<String>,
     #[command(flatten)]
     pub judging: Judging,
+    /// Write the report as one offline HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -341,8 +351,9 @@ pub struct LatencyArgs {
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1ms", value_parser = probe_period)]
     pub period: Nanos,
     /// Policy of the measured threads: fair, batch, idle, fifo:N, rr:N or deadline:RUNTIME/DEADLINE/PERIOD
-    #[arg(long, value_name = "POLICY", default_value = "fifo:80")]
-    pub policy: ProbePolicy,
+    /// [default: fifo:80; for who may not, the highest fifo:N allowed, else fair]
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<ProbePolicy>,
     /// Length of the measurement [default: 10s; with --until at most 10min]
     #[arg(long = "for", value_name = "TIME", value_parser = positive)]
     pub duration: Option<Nanos>,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use surety_compare::{Comparison, Judged, Options, Verdict};
 use surety_model::formats::record::read;
-use surety_report::number_of;
-use surety_report::table::{amount, led, ranked_cells};
+use surety_report::table::amount;
+use surety_report::{Paper, number_of};
 use surety_session::gather::Gathered;
 
 use crate::args::{CompareArgs, Judging};
@@ -48,7 +48,8 @@ pub fn compare(args: &CompareArgs, session: &Session) -> Result<Code, Failure> {
     };
     let [name_a, name_b] = names;
     let options = options(&args.judging, 1, None);
-    publish(&surety_compare::compare(&a.side(name_a), &b.side(name_b), &options), session)
+    let compared = surety_compare::compare(&a.side(name_a), &b.side(name_b), &options);
+    publish(&compared, args.html.as_deref(), session)
 }
 
 /// What was asked of a comparison.
@@ -76,8 +77,11 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     files::read_text(path, files::DOCUMENT_MAX).map_err(unreadable)
 }
 
-/// Prints a comparison in the form asked for.
-pub fn publish(comparison: &Comparison, session: &Session) -> Result<Code, Failure> {
+/// Prints a comparison in the form asked for, and writes its page.
+pub fn publish(comparison: &Comparison, page: Option<&Path>, session: &Session) -> Result<Code, Failure> {
+    if let Some(path) = page {
+        files::write(path, &paper(comparison).page("Comparison"))?;
+    }
     let code = if comparison.has(Verdict::Worse) {
         Code::Broken
     } else if comparison.has(Verdict::CannotTell) || comparison.rows.is_empty() {
@@ -88,41 +92,38 @@ pub fn publish(comparison: &Comparison, session: &Session) -> Result<Code, Failu
     if session.json {
         session.print_json(&json(comparison, code))?;
     } else {
-        session.print(&text(comparison, session))?;
+        session.print(&paper(comparison).text(&session.style()))?;
     }
     Ok(code)
 }
 
-fn text(comparison: &Comparison, session: &Session) -> String {
-    let style = session.style();
-    let mut out = String::new();
+/// What is said of a comparison: the answer first.
+fn paper(comparison: &Comparison) -> Paper {
+    let mut paper = Paper::default();
+    paper.led("", sentence(comparison)).gap();
     let (label_a, label_b) = &comparison.labels;
     for (letter, label, runs) in [("A", label_a, comparison.runs.0), ("B", label_b, comparison.runs.1)] {
-        out += &led(&format!("{letter}  "), &format!("{label}, {}", number_of(runs, "run")), &style);
+        paper.led(format!("{letter}  "), format!("{label}, {}", number_of(runs, "run")));
     }
-    out.push('\n');
     let single = comparison.rows.iter().any(|row| row.within.is_some());
     let percent = format!("{}", comparison.confidence * 100.0);
     let interval = format!("{} % interval", percent.get(..5).unwrap_or(&percent));
     let interval = if single { "within the run".to_owned() } else { interval };
     let header =
         [("", 0), ("A", 0), ("B", 0), ("B - A", 0), (&*interval, 0), ("floor", 1), ("p", 2), ("verdict", 0)];
-    let cells: Vec<Vec<String>> = comparison.rows.iter().map(row_cells).collect();
-    if !cells.is_empty() {
-        out += &ranked_cells(&header, &cells, &style);
-        out.push('\n');
-    }
-    for difference in &comparison.studied {
-        out += &led("varied   ", &difference.to_string(), &style);
-    }
-    for warning in &comparison.warnings {
-        out += &led("warning  ", &warning.to_string(), &style);
+    if !comparison.rows.is_empty() {
+        paper.gap().ranked_cells(&header, comparison.rows.iter().map(row_cells).collect());
     }
     if !(comparison.studied.is_empty() && comparison.warnings.is_empty()) {
-        out.push('\n');
+        paper.gap();
     }
-    out += &led("", &sentence(comparison), &style);
-    out
+    for difference in &comparison.studied {
+        paper.led("varied   ", difference.to_string());
+    }
+    for warning in &comparison.warnings {
+        paper.led("warning  ", warning.to_string());
+    }
+    paper
 }
 
 fn row_cells(row: &Judged) -> Vec<String> {

@@ -5,14 +5,17 @@ use std::fmt::Write;
 use surety_host::latency::{
     LatencyEnd, LatencyOptions, LatencyProbe, LatencyRun, Live, Spike, TRACE_KEPT, Watcher,
 };
+use surety_host::probe_setup::ProbePolicy;
 use surety_model::latency::Sleep;
 use surety_model::record::Record;
+use surety_model::workload::PolicySpec;
 use surety_model::world::{Cancel, LAB_PREFIX};
 use surety_report::{Report, Row};
 use surety_session::guests::store;
 use surety_session::probe::on_kernel;
 use surety_units::Nanos;
 
+use crate::abilities::{PRIORITY, one_way_to_more, probe_policy};
 use crate::args::{JOBS_MAX, LatencyArgs};
 use crate::exit::{Code, Failure};
 use crate::files;
@@ -27,7 +30,7 @@ const DURATION: Nanos = Nanos::from_secs(10);
 const DURATION_UNTIL: Nanos = Nanos::from_secs(600);
 
 /// What is asked of the probe.
-fn options_of(args: &LatencyArgs, cancel: Cancel) -> Result<LatencyOptions, Failure> {
+fn options_of(args: &LatencyArgs, policy: ProbePolicy, cancel: Cancel) -> Result<LatencyOptions, Failure> {
     let loads = parse_loads(&args.beside.load)?;
     let longest = if args.until.is_some() { DURATION_UNTIL } else { DURATION };
     let duration = args.duration.unwrap_or(longest);
@@ -37,7 +40,7 @@ fn options_of(args: &LatencyArgs, cancel: Cancel) -> Result<LatencyOptions, Fail
         cpus: args.cpus,
         period: args.period,
         sleep: if args.relative { Sleep::Relative } else { Sleep::Absolute },
-        policy: args.policy,
+        policy,
         jobs,
         warm_up: args.warm_up,
         until: args.until,
@@ -58,7 +61,7 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
     if let (Some(rule), None) = (args.until, args.duration) {
         session.step(&format!("until {rule}, for {} at most", DURATION_UNTIL.to_exact_string()));
     }
-    let options = options_of(args, session.cancel.clone())?;
+    let options = options_of(args, policy_here(args, session), session.cancel.clone())?;
     let output = args.stop_over.map(|_| Output::open(&args.output)).transpose()?;
     let probe = LatencyProbe::new(&session.kernel, session.journal());
     let mut screen = Screen::default();
@@ -99,7 +102,24 @@ pub fn in_guest(args: &LatencyArgs, session: &Session) -> Result<LatencyOptions,
             return Err(Failure::new(Code::BadInput, said).help("say how long with --for or --jobs"));
         }
     }
-    options_of(args, session.cancel.clone())
+    // In a guest the probe is root.
+    let usual = ProbePolicy::Class(PolicySpec::Fifo { priority: PRIORITY });
+    options_of(args, args.policy.unwrap_or(usual), session.cancel.clone())
+}
+
+/// The policy asked for, else the most that this user may have, with a word where that is less than usual.
+fn policy_here(args: &LatencyArgs, session: &Session) -> ProbePolicy {
+    if let Some(policy) = args.policy {
+        return policy;
+    }
+    let (policy, refused) = probe_policy(&session.kernel);
+    if let Some(why) = refused {
+        session.note(&format!(
+            "measured under `{policy}`, as an ordinary program runs, not under `fifo:{PRIORITY}`: {why}; {}",
+            one_way_to_more()
+        ));
+    }
+    policy
 }
 
 /// The same in a guest of the lab.

@@ -7,6 +7,7 @@
 // A binary's items are for nobody else: their comments are for its readers.
 #![allow(missing_docs)]
 
+mod abilities;
 mod apply;
 mod args;
 mod compare;
@@ -14,9 +15,11 @@ mod device;
 mod doctor;
 mod exit;
 mod files;
+mod first;
 mod gates;
 mod guarantee;
 mod harmless;
+mod init;
 mod input;
 mod internal;
 mod lab;
@@ -78,7 +81,9 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
-    match &arguments.verb {
+    let Some(verb) = &arguments.verb else { return first::first(session) };
+    match verb {
+        Verb::Init(args) => init::init(args, session),
         Verb::Guarantee(args) => guarantee::guarantee(args, session),
         Verb::Run(args) => run::run(args, session),
         Verb::Compare(args) => compare::compare(args, session),

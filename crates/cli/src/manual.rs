@@ -3,6 +3,9 @@
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
+mod page;
+mod sections;
+
 use crate::args::{Arguments, CompletionsArgs, ManArgs, Shell};
 use crate::exit::{Code, Failure};
 use crate::files;
@@ -66,11 +69,8 @@ fn documented() -> Command {
 
 /// A page of the manual, in roff.
 fn page(command: &Command) -> Result<String, Failure> {
-    let mut page = Vec::new();
-    let source = concat!("surety ", env!("CARGO_PKG_VERSION"));
-    let made = Man::new(command.clone()).source(source).manual("Surety").render(&mut page);
-    made.map_err(|e| Failure::new(Code::Internal, format!("a page of the manual: {e}")))?;
-    Ok(String::from_utf8_lossy(&page).into_owned())
+    let made = page::page(command);
+    made.map_err(|e| Failure::new(Code::Internal, format!("a page of the manual: {e}")))
 }
 
 /// The pages of a command and all verbs below it, each with the name of its file.
@@ -84,6 +84,8 @@ fn pages(command: &Command) -> Result<Vec<(String, String)>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     /// Every verb below a command, by its words.
@@ -109,6 +111,54 @@ mod tests {
             for option in shown.filter_map(clap::Arg::get_long) {
                 let escaped = option.replace('-', "\\-");
                 assert!(page.contains(&format!("\\-\\-{escaped}")), "{name} lacks --{option}");
+            }
+            for section in
+                ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "FILES", "SEE ALSO"]
+            {
+                let heading =
+                    if section.contains(' ') { format!("\"{section}\"") } else { section.to_owned() };
+                assert!(
+                    page.contains(&format!(".SH {heading}\n")),
+                    "{name} lacks {section}: give it a row in manual/sections.rs"
+                );
+            }
+        }
+    }
+
+    /// The command that a line of the shell runs.
+    fn words(line: &str) -> Vec<String> {
+        let words = surety_host::split_command(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let own = words.into_iter().skip_while(|word| word == "sudo");
+        own.take_while(|word| !["|", ">", "&&"].contains(&word.as_str())).collect()
+    }
+
+    #[test]
+    fn examples_are_of_their_verb_and_parse() {
+        let program = documented();
+        let pages = pages(&program).unwrap_or_else(|failure| panic!("{:?}", failure.message));
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for row in sections::rows() {
+            assert!(!row.examples.is_empty(), "{}", row.verb);
+            for (_, line) in row.examples {
+                let words = words(line);
+                if let Err(error) = Arguments::try_parse_from(&words) {
+                    panic!("{line}: {error}");
+                }
+                let verb: Vec<&str> = row.verb.split_whitespace().collect();
+                assert!(
+                    words[1..].starts_with(&verb.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>()),
+                    "{line}"
+                );
+                for file in words.iter().filter(|word| word.starts_with("examples/")) {
+                    assert!(root.join(file).exists(), "{line}");
+                }
+            }
+            for document in row.documents {
+                assert!(root.join(document).exists(), "{}: {document}", row.verb);
+            }
+            for page in row.see.iter().filter(|page| page.starts_with("surety")) {
+                let file = page.replace("(1)", ".1");
+                assert!(pages.iter().any(|(name, _)| *name == file), "{}: {page}", row.verb);
             }
         }
     }

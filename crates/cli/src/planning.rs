@@ -53,6 +53,16 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     if let Some(path) = &args.output {
         files::write(path, &planned_to_json(plan, &planned.claims, &planned.left))?;
     }
+    let report = Report {
+        title: workload.title.as_deref(),
+        file: workload.source.name(),
+        plan: Some(plan),
+        exit: Some(code as u8),
+        ..Report::default()
+    };
+    if let Some(path) = &args.html {
+        files::write(path, &surety_report::html::page(&report))?;
+    }
     if args.tests {
         if session.json {
             session.print_json(&serde_json::json!({ "schema": TESTS_SCHEMA, "sets": sets }))?;
@@ -62,16 +72,6 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     } else if session.json && args.front {
         session.print_json(&serde_json::json!({ "schema": FRONT_SCHEMA, "fronts": planned.fronts }))?;
     } else if session.json {
-        let report = Report {
-            title: workload.title.as_deref(),
-            file: workload.source.name(),
-            rows: &[],
-            all_rows: false,
-            judged: None,
-            plan: Some(plan),
-            exit: Some(code as u8),
-            made: None,
-        };
         session.print_json(&surety_report::json::record_json(&report))?;
     } else if args.explain {
         session.print(&table::explain(plan, &session.style()))?;

@@ -16,8 +16,8 @@ use surety_model::record::{Distribution, Record};
 use surety_model::source::nearest;
 use surety_model::workload::{Load, LoadKind, PolicySpec, Workload};
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
-use surety_report::Style;
-use surety_report::table::{amount, cells, distributions, keyed_cells, led};
+use surety_report::Paper;
+use surety_report::table::{amount, cells};
 use surety_reproduce::{
     Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Planned, Probe, Request, Sheet,
 };
@@ -82,7 +82,11 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
             files: Arc::new(recordings(&args.replay)?),
         },
     };
-    files::check_outputs([args.records.as_ref()])?;
+    let page = args.html.as_ref().map(|path| match args.names.len() {
+        1 => path.clone(),
+        _ => path.with_extension(format!("{}.html", experiment.name)),
+    });
+    files::check_outputs([args.records.as_ref(), page.as_ref()])?;
     let sheet = match (&args.from, &args.records) {
         (Some(file), _) if args.on.is_empty() => {
             (experiment.reproduce)(&mut FromRecords::read(file, experiment.name)?, &request)?
@@ -100,10 +104,13 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
             sheet
         }
     };
+    if let Some(path) = page {
+        files::write(&path, &paper(experiment, &sheet).page(experiment.title))?;
+    }
     if session.json {
         session.print_json(&document(experiment, &request, &sheet))?;
     } else {
-        session.print(&text(experiment, &sheet, session))?;
+        session.print(&paper(experiment, &sheet).text(&session.style()))?;
     }
     let refused = sheet.rows.iter().flat_map(|row| &row.cells).any(|cell| matches!(cell, Cell::Refused(_)));
     Ok(if refused { Code::Undecided } else { Code::Kept })
@@ -324,8 +331,7 @@ fn load(&(kind, count, block): &(LoadKind, u32, Option<Bytes>)) -> Load {
 }
 
 /// A table with every error beside its value, the largest error of each column, and the notes.
-fn text(experiment: &Experiment, sheet: &Sheet, session: &Session) -> String {
-    let style = session.style();
+fn paper(experiment: &Experiment, sheet: &Sheet) -> Paper {
     let mut titles: Vec<&str> = sheet.keys.clone();
     let mut shown = keys(sheet);
     let mut errors = Vec::new();
@@ -351,33 +357,31 @@ fn text(experiment: &Experiment, sheet: &Sheet, session: &Session) -> String {
             line.push(row.mark.as_ref().map_or_else(String::new, |mark| mark.word().to_owned()));
         }
     }
-    let mut out =
-        led("", &format!("{}: {} ({})", experiment.name, experiment.title, experiment.source), &style);
-    out.push('\n');
-    out += &keyed_cells(sheet.keys.len(), &titles, &shown, &style);
-    out.push('\n');
+    let mut paper = Paper::default();
+    paper.led("", format!("{}: {} ({})", experiment.name, experiment.title, experiment.source)).gap();
+    paper.keyed_cells(sheet.keys.len(), &titles, shown).gap();
     if !errors.is_empty() {
-        out += &led("", &format!("largest error: {}", errors.join("; ")), &style);
+        paper.led("", format!("largest error: {}", errors.join("; ")));
     }
     for row in &sheet.rows {
         if let Some(Mark::NotExplained(why)) = &row.mark {
-            out += &led("not explained: ", &format!("{}: {why}", row.keys.join(" ")), &style);
+            paper.led("not explained: ", format!("{}: {why}", row.keys.join(" ")));
         }
     }
-    out += &unseen(sheet, &style);
+    for (lead, why) in unseen(sheet) {
+        paper.led(lead, why);
+    }
     for note in &sheet.notes {
-        out += &led("- ", note, &style);
+        paper.led("- ", note);
     }
-    let drawn: Vec<(&str, &Distribution)> = sheet.drawn.iter().map(|(name, d)| (name.as_str(), d)).collect();
-    if !drawn.is_empty() {
-        out.push('\n');
-        out += &distributions("samples of all seeds", &drawn, None, &style);
+    if !sheet.drawn.is_empty() {
+        paper.gap().distributions("samples of all seeds", sheet.drawn.clone());
     }
-    out
+    paper
 }
 
 /// Why cells have no value, each reason once.
-fn unseen(sheet: &Sheet, style: &Style) -> String {
+fn unseen(sheet: &Sheet) -> Vec<(&str, &String)> {
     let reasons = sheet.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
         Cell::Refused(why) => Some(("not run: ", why)),
         Cell::NotObservable(why) => Some(("not observable: ", why)),
@@ -389,7 +393,7 @@ fn unseen(sheet: &Sheet, style: &Style) -> String {
             said.push(reason);
         }
     }
-    said.into_iter().map(|(lead, why)| led(lead, why, style)).collect()
+    said
 }
 
 /// What each row is named by; what stands above already is not said again.

@@ -7,7 +7,7 @@ use surety_units::Capabilities;
 use crate::exit::{Code, Failure};
 
 /// For commands whose workload says nothing else.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub struct RightsArgs {
     /// Run commands as this user, by name or number [default: as surety runs]
     #[arg(long, value_name = "NAME")]

@@ -3,6 +3,7 @@
 //! The sum is that of a policy that knows each rest's length when it begins, so no real one takes less: the disk sleeps through a rest
 //! where that saves energy, and is awake when the rest ends.
 
+use surety_model::playout::Rest;
 use surety_units::Nanos;
 
 /// Power and energy of one disk, in milliwatts and millijoules.
@@ -68,6 +69,24 @@ impl Power {
             if saves(Nanos::from_millis(middle)) { good = middle } else { bad = middle }
         }
         Nanos::from_millis(good)
+    }
+
+    /// In words: how streams left a disk alone, and what this one would take meanwhile.
+    pub fn rested(&self, rest: &Rest) -> String {
+        let energy = self.energy(rest.span, &rest.each);
+        let power = |millijoules: u64| millijoules as f64 / 1e3 / rest.span.as_secs_f64().max(1e-9);
+        format!(
+            "left its disk alone {} times, for {} of {}, at most {}; that would take an {} {:.1} W, and {:.1} W if it slept through the {} rests of {} and more",
+            rest.count,
+            rest.total,
+            rest.span,
+            rest.longest,
+            self.name,
+            power(energy.awake),
+            power(energy.with_sleep),
+            energy.sleeps,
+            self.break_even(),
+        )
     }
 
     /// The energy of a time in which it rests so and works otherwise.

@@ -46,6 +46,7 @@ mod switches;
 pub mod tasks;
 mod threads;
 pub mod top;
+pub mod watching;
 pub mod window;
 pub mod world;
 

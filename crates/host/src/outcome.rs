@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use surety_kernel::Kernel;
-use surety_kernel::facts::MachineFacts;
+use surety_kernel::facts::{MachineFacts, available_memory};
 use surety_model::record::{ActivityRecord, Disturbance, Record, ThreadInForce};
 use surety_model::workload::Workload;
 use surety_model::world::RunOptions;
@@ -90,6 +90,7 @@ impl Outcome<'_> {
         if let Some(machine) = &mut in_force.machine {
             machine.overheads = overheads;
             machine.disk_driver = prepared.disks.driver();
+            machine.memory = available_memory(self.kernel);
             machine.files = prepared.disks.places(self.workload);
         }
         let activities = prepared.starts.into_records(self.workload.tasks.len(), records);

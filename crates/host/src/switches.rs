@@ -4,7 +4,7 @@
 //! unknown.
 
 use surety_kernel::perf::{SwitchRecord, ThreadSwitches};
-use surety_model::event::{Comm, Event, EventKind, JobMarker, JobUse, LeaveState, TraceSink};
+use surety_model::event::{Comm, Event, EventKind, JobMarker, JobUse, LeaveState, TraceSink, Woken};
 use surety_model::world::Observer;
 use surety_trace::JobBuilder;
 use surety_units::{Bytes, CpuId, Nanos, Tid};
@@ -16,6 +16,9 @@ use crate::window::Window;
 /// Buffer of each thread: two thousand switches between two looks.
 const BUFFER: Bytes = Bytes(64 << 10);
 
+/// The kernel's priority of a fair thread: these events say nothing of priorities.
+const FAIR: i32 = 120;
+
 /// Switches of threads of ours, collected while a run lasts.
 #[derive(Default)]
 pub(crate) struct OwnSwitches {
@@ -25,17 +28,46 @@ pub(crate) struct OwnSwitches {
 impl OwnSwitches {
     /// Starts collecting for these threads, as many as the user's limits allow.
     pub fn open(tids: impl Iterator<Item = Tid>, degraded: &mut Vec<String>) -> OwnSwitches {
-        let mut threads = Vec::new();
+        let mut switches = OwnSwitches::default();
+        switches.open_more(tids, degraded);
+        switches
+    }
+
+    /// The same for threads that are there since.
+    pub fn open_more(&mut self, tids: impl Iterator<Item = Tid>, degraded: &mut Vec<String>) {
         for tid in tids {
             match ThreadSwitches::open(tid, BUFFER) {
-                Ok(switches) => threads.push((switches, Vec::new())),
+                Ok(switches) => self.threads.push((switches, Vec::new())),
                 Err(error) => {
-                    degraded.push(format!("the switches of own threads were not all recorded: {error}"));
+                    let said = format!("the switches of own threads were not all recorded: {error}");
+                    // One sentence says it of all threads that come later.
+                    if !degraded.iter().any(|before| before.starts_with("the switches of own threads")) {
+                        degraded.push(said);
+                    }
                     break;
                 }
             }
         }
-        OwnSwitches { threads }
+    }
+
+    /// Whether no thread is watched.
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// Tells all switches as events, in the order of time; returns how many were lost. A thread that had slept counts as woken when it
+    /// gets a CPU: when it was is in no event.
+    pub fn tell(mut self, observer: &mut dyn Observer) -> u64 {
+        self.collect();
+        let (mut told, mut lost) = (Vec::new(), 0);
+        for (switches, records) in &self.threads {
+            lost += replay(switches.tid(), records, Vec::new(), &mut told);
+            wake(switches.tid(), records, &mut told);
+        }
+        // Who gets a CPU was woken before.
+        told.sort_by_key(|told| (told.time, told.gets_a_cpu()));
+        told.iter().for_each(|told| observer.event(&told.event()));
+        lost
     }
 
     /// Takes what has come since the last look.
@@ -61,7 +93,7 @@ impl OwnSwitches {
         for (switches, records) in &self.threads {
             let tid = switches.tid();
             if let Some(result) = results.iter().find(|r| r.tid == tid) {
-                lost += replay(tid, records, result, window, &mut told);
+                lost += replay(tid, records, marks_of(result, window), &mut told);
             }
         }
         // All threads in the order of time, as whoever looks at events expects; a CPU is left before another thread has it.
@@ -90,6 +122,7 @@ struct Told {
 }
 
 enum What {
+    Woken,
     In,
     Out { preempted: bool },
     Mark(String),
@@ -103,6 +136,10 @@ impl Told {
     fn event(&self) -> Event<'_> {
         let idle = LeaveState::Other(b'I');
         let (current, kind) = match &self.what {
+            What::Woken => {
+                let woken = Woken { tid: self.tid, comm: Comm::default(), prio: FAIR, target: self.cpu };
+                (Tid::IDLE, EventKind::Waking(woken))
+            }
             What::In => (Tid::IDLE, switch(Tid::IDLE, idle, self.tid)),
             What::Out { preempted: true } => {
                 (self.tid, switch(self.tid, LeaveState::Runnable { preempted: true }, Tid::IDLE))
@@ -114,17 +151,27 @@ impl Told {
     }
 }
 
+/// A thread's wake-ups, as late as they can have been.
+fn wake(tid: Tid, records: &[SwitchRecord], told: &mut Vec<Told>) {
+    let mut has_slept = false;
+    for record in records {
+        match *record {
+            SwitchRecord::In { time, cpu } if has_slept => {
+                told.push(Told { time, cpu, tid, what: What::Woken });
+            }
+            SwitchRecord::Out { preempted, .. } => has_slept = !preempted,
+            // What was lost may have been the sleep or its end.
+            SwitchRecord::Lost { .. } => has_slept = false,
+            SwitchRecord::In { .. } => {}
+        }
+    }
+}
+
 /// One thread's switches and stamps in the order of time; returns how many switches were lost.
-fn replay(
-    tid: Tid,
-    records: &[SwitchRecord],
-    result: &MemberResult,
-    window: &Window,
-    told: &mut Vec<Told>,
-) -> u64 {
+fn replay(tid: Tid, records: &[SwitchRecord], marks: Vec<(Nanos, String)>, told: &mut Vec<Told>) -> u64 {
     let mut lost = 0;
     let mut last = CpuId(0);
-    let mut marks = marks_of(result, window).into_iter().peekable();
+    let mut marks = marks.into_iter().peekable();
     let mut mark_until = |until: Nanos, cpu: CpuId, told: &mut Vec<Told>| {
         while let Some((time, text)) = marks.next_if(|(at, _)| *at <= until) {
             told.push(Told { time, cpu, tid, what: What::Mark(text) });
@@ -152,11 +199,11 @@ fn switch(prev: Tid, prev_state: LeaveState, next: Tid) -> EventKind<'static> {
     EventKind::Switch {
         prev,
         prev_comm: Comm::default(),
-        prev_prio: 120,
+        prev_prio: FAIR,
         prev_state,
         next,
         next_comm: Comm::default(),
-        next_prio: 120,
+        next_prio: FAIR,
     }
 }
 

@@ -4,7 +4,7 @@ pub mod changes;
 mod overheads;
 
 use serde::{Deserialize, Serialize};
-use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
+use surety_units::{Bandwidth, Bytes, CpuId, CpuSet, Nanos};
 
 use crate::places::FilePlaces;
 use crate::reservation::Reservation;
@@ -231,6 +231,9 @@ pub struct Platform {
     /// What drives modelled disks.
     #[serde(default, skip_serializing_if = "DiskDriver::is_of_disk")]
     pub disk_driver: DiskDriver,
+    /// Memory that programs and the page cache had when something was run on it; `None`: nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
     /// Where files of runs lie on modelled disks, each list of another workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FilePlaces>,
@@ -290,6 +293,7 @@ impl Platform {
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             reclaiming: Reclaiming::ToCap,
             disk_driver: DiskDriver::OfDisk,
+            memory: None,
             files: Vec::new(),
             autogroup: true,
             schedulers: schedulers("fair"),

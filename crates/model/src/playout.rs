@@ -4,7 +4,13 @@
 //! from its disk than its contract, however fast it is consumed, and may catch up by as much as it was held up. This is the prefetcher of ABISS
 //! (de Nijs et al., Linux Symposium 2005).
 
+mod ledger;
+mod turns;
+
 use std::fmt;
+
+pub use ledger::Ledger;
+pub use turns::{Candidate, Pace, Rest, Served, Turn, Want};
 
 use surety_units::{Nanos, Rate};
 

@@ -125,8 +125,10 @@ fn run(workload: &Workload, seed: u64, warm_up: Nanos) -> (Nanos, Record) {
 fn hold(mix: &Mix, runs: u64) {
     let (mut bound, mut worst) = (Nanos::ZERO, Nanos::ZERO);
     for seed in 0..runs {
-        let workload = workload(mix, seed);
+        let mut workload = workload(mix, seed);
         let given = admission(&workload).streams[0];
+        // As planned: each stream has its next batch in the block layer.
+        workload.streams[0].bound = Some(given.latency);
         let (took, record) = run(&workload, seed, Nanos::ZERO);
         assert!(took <= given.at_start, "{} {seed}: {took}, at most {}", mix.name, given.at_start);
         let stream = record.activity("s").expect("its record");
@@ -164,8 +166,9 @@ fn as_many_small_streams_as_there_are_requests_are_kept() {
         toml::read("w.toml", &text).unwrap_or_else(|wrong| panic!("{wrong}"))
     };
     for (count, loads) in [(64, ""), (62, readers)] {
-        let workload = of(count, loads);
+        let mut workload = of(count, loads);
         let given = admission(&workload).streams[0];
+        workload.streams[0].bound = Some(given.latency);
         let (took, record) = run(&workload, 1, Nanos::ZERO);
         let stream = record.activity("s").expect("its record");
         assert_eq!((stream.missed, stream.skipped), (0, 0), "{count}");

@@ -25,7 +25,7 @@ pub use counted::counted_page;
 const CSS: &str = include_str!("html/page.css");
 
 /// The text with everything that has a meaning in HTML replaced, fit for elements and quoted attributes.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -90,7 +90,7 @@ pub fn page(report: &Report<'_>) -> String {
 }
 
 /// A whole document around a body.
-fn document(title: &str, body: &str) -> String {
+pub(crate) fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -111,9 +111,21 @@ fn badge(outcome: Outcome) -> String {
 
 fn header(out: &mut String, title: &str, report: &Report<'_>) {
     let summary = report.summary();
-    let (word, tone) = match summary.outcome {
-        Some(outcome) => (outcome.to_string(), Tone::of(outcome).word()),
-        None => ("no verdict".to_owned(), "faint"),
+    let (word, tone, sentence) = match (summary.outcome, report.plan.filter(|_| report.rows.is_empty())) {
+        (Some(outcome), _) => (outcome.to_string(), Tone::of(outcome).word(), summary.sentence),
+        (None, Some(plan)) if plan.refusals.is_empty() => {
+            let count = plan.reservations.len() + plan.streams.len();
+            (
+                "planned".to_owned(),
+                "good",
+                format!("{}, each with its proof.", number_of(count, "reservation")),
+            )
+        }
+        (None, Some(plan)) => {
+            let count = number_of(plan.refusals.len(), "promise");
+            ("refused".to_owned(), "bad", format!("{count} cannot be planned; below is what could be."))
+        }
+        (None, None) => ("no verdict".to_owned(), "faint", summary.sentence),
     };
     let mut facts: Vec<String> = Vec::new();
     facts.extend(report.file.map(|f| format!("<code>{}</code>", escape(f))));
@@ -134,7 +146,7 @@ fn header(out: &mut String, title: &str, report: &Report<'_>) {
         "<header>\n<h1>{}</h1>\n<p class=\"verdict {tone}\"><span class=\"word\">{word}</span> {}</p>\n\
          <p class=\"facts\">{}</p>\n",
         escape(title),
-        escape(&summary.sentence),
+        escape(&sentence),
         facts.join(" <span class=\"dot\">·</span> ")
     );
     for (reason, rows) in compare::degraded(report.rows) {
@@ -215,7 +227,7 @@ fn reasons(out: &mut String, rows: &[Row<'_>]) {
 }
 
 /// A sheet as a table; its sections are rows that span it.
-fn sheet(sheet: &Sheet) -> String {
+pub(crate) fn sheet(sheet: &Sheet) -> String {
     let used = sheet.used_columns();
     let mut out = String::from("<div class=\"scroll\"><table class=\"sheet\">\n<thead><tr>");
     for &column in &used {
@@ -245,7 +257,7 @@ fn sheet(sheet: &Sheet) -> String {
                     let text = escape(&cell.text).replace("&lt;= ", "≤ ");
                     // What stands for the title where a row is shown as a list, on narrow pages.
                     let title = match sheet.columns[column].title.as_str() {
-                        title if place > 0 && !title.is_empty() => {
+                        title if !title.is_empty() => {
                             format!(" data-title=\"{}\"", escape(title))
                         }
                         _ => String::new(),

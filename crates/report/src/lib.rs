@@ -18,6 +18,7 @@ pub mod traces;
 mod compare;
 mod counted;
 mod over_time;
+mod paper;
 mod quantity;
 mod row;
 mod sheet;
@@ -25,6 +26,7 @@ mod startups;
 mod text;
 
 pub use counted::Counted;
+pub use paper::Paper;
 pub use quantity::number_of;
 pub use row::{Report, Row, Summary, summary, summary_of_all};
 pub use text::Style;

@@ -493,16 +493,12 @@ pub fn cells(header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
 
 /// The same where the first `keys` columns name a line together: a table that is cut into panels for want of room repeats them.
 pub fn keyed_cells(keys: usize, header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
-    let header: Vec<(&str, u8)> = header.iter().map(|title| (*title, 0)).collect();
+    let header: Vec<(String, u8)> = header.iter().map(|title| ((*title).to_owned(), 0)).collect();
     sheet_of(&header, rows).text_led(keys, style)
 }
 
-/// The same with columns that may be left out for want of room: those of the highest number first, 0 never.
-pub fn ranked_cells(header: &[(&str, u8)], rows: &[Vec<String>], style: &Style) -> String {
-    sheet_of(header, rows).text(style)
-}
-
-fn sheet_of(header: &[(&str, u8)], rows: &[Vec<String>]) -> Sheet {
+/// Any table, the titles with how soon each column is left out for want of room: the highest number first, 0 never.
+pub(crate) fn sheet_of(header: &[(String, u8)], rows: &[Vec<String>]) -> Sheet {
     let is_number = |text: &str| {
         let start = text.trim_start_matches(['<', '>', '=', ' ', '+', '-']);
         start.is_empty() || start.starts_with(|c: char| c.is_ascii_digit())

@@ -186,6 +186,9 @@ fn every_example_reads() {
             if let ("disk", "on" | "io-priority" | "group") = (kind, key) {
                 lines.push("make = \"1GiB\"".to_owned());
             }
+            if (kind, key) == ("disk", "faults") {
+                lines.push("make = \"1GiB\"\nmodel = \"hdd-2004\"".to_owned());
+            }
             if let ("disk", "io-priority" | "group") = (kind, key) {
                 lines.push("on = \"d\"".to_owned());
             }

@@ -69,6 +69,11 @@ pub trait Bench {
     /// The worlds asked for, as `--on` names them.
     fn worlds(&self) -> Vec<String>;
 
+    /// Whether one of them can make the run of a label: not where it has records and none of this one.
+    fn has(&self, _world: usize, _label: &str) -> bool {
+        true
+    }
+
     /// Runs a workload in one of them.
     ///
     /// # Errors

@@ -159,6 +159,11 @@ pub fn too_much(workload: &Workload, record: &Record, platform: &Platform) -> Ve
 
 /// The threads that do the work, the busiest first; `Err`: why they cannot be reserved one by one.
 fn parts(threads: &[ThreadSeen]) -> Result<Vec<Part>, String> {
+    if threads.is_empty() {
+        return Err("which of its threads do the work was not seen, as this user may not record other programs: run as root, \
+                    or name the one that does with `worker = { comm = \"NAME\" }`"
+            .to_owned());
+    }
     let Some(busiest) = worker::busiest(threads) else {
         return Err(
             "none of its threads used CPU time while it was measured: start its work, or measure longer"

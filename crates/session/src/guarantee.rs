@@ -308,6 +308,7 @@ impl<'a> Guarantee<'a> {
         if let Some(machine) = &record.in_force.machine {
             self.platform.overheads = machine.overheads;
             self.platform.disk_driver = machine.disk_driver;
+            self.platform.memory = machine.memory;
         }
         self.keep(State::HostUnreserved, record);
         Ok(Measured { seen, refusals })

@@ -15,7 +15,7 @@ use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, Observer, RunOptions, World, WorldError};
-use surety_units::Nanos;
+use surety_units::{Bytes, Nanos};
 
 use crate::context::{Context, Watch};
 use crate::failure::Failure;
@@ -142,6 +142,15 @@ pub struct Means {
     pub guest: LabOptions,
 }
 
+/// What was seen of this machine when something ran on it.
+#[derive(Clone, Debug, Default)]
+struct SeenHere {
+    overheads: Overheads,
+    disk_driver: DiskDriver,
+    memory: Option<Bytes>,
+    files: Vec<FilePlaces>,
+}
+
 /// Worlds in which a workload is run.
 pub struct Worlds<'a> {
     context: &'a dyn Context,
@@ -149,8 +158,8 @@ pub struct Worlds<'a> {
     means: Means,
     /// This machine.
     host: Platform,
-    /// What its kernel's own work takes, what drives its modelled disks, and where files lie on them, once something ran on it.
-    seen: RefCell<(Overheads, DiskDriver, Vec<FilePlaces>)>,
+    /// What its kernel's own work takes, what drives its modelled disks, its memory, and where files lie on the disks, once something ran on it.
+    seen: RefCell<SeenHere>,
     /// The machines of guests that were booted, by their kernels.
     guests: RefCell<BTreeMap<String, Platform>>,
 }
@@ -321,8 +330,13 @@ impl<'a> Worlds<'a> {
         let (entry, Some(mut machine)) = (self.entry(world), record.in_force.machine.clone()) else { return };
         if entry.is_this_machine() {
             let mut seen = self.seen.borrow_mut();
-            FilePlaces::add_others(&mut machine.files, &seen.2);
-            *seen = (machine.overheads, machine.disk_driver, machine.files.clone());
+            FilePlaces::add_others(&mut machine.files, &seen.files);
+            *seen = SeenHere {
+                overheads: machine.overheads,
+                disk_driver: machine.disk_driver,
+                memory: machine.memory,
+                files: machine.files.clone(),
+            };
         }
         if let Some(stored) = entry.kernel() {
             let mut guests = self.guests.borrow_mut();
@@ -336,8 +350,8 @@ impl<'a> Worlds<'a> {
     fn platform_of(&self, machine: &Machine, options: &RunOptions) -> Result<Platform, WorldError> {
         let platform = match machine {
             Machine::Known(platform) if **platform == self.host => {
-                let (overheads, disk_driver, files) = self.seen.borrow().clone();
-                Platform { overheads, disk_driver, files, ..self.host.clone() }
+                let SeenHere { overheads, disk_driver, memory, files } = self.seen.borrow().clone();
+                Platform { overheads, disk_driver, memory, files, ..self.host.clone() }
             }
             Machine::Known(platform) => (**platform).clone(),
             Machine::Guest(kernel) => self.guest(kernel, options)?,

@@ -30,18 +30,20 @@ mod links;
 
 use std::collections::BTreeMap;
 
+use surety_device::power::ULTRASTAR_36Z15;
 use surety_model::activation::first_tick;
 use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
+use surety_model::playout::{Level, jitter_of};
 use surety_model::record::loads::{Counts, file_figures, load_account};
 use surety_model::record::{
     Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, StreamThread, ThreadInForce,
     level_of, over_with_batches, stream_record,
 };
 use surety_model::startup::Attempt;
-use surety_model::workload::{Direction, Load, Stream, Treatment, Workload};
+use surety_model::workload::{BatchMode, Direction, Load, Stream, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError, chosen_cpus};
-use surety_units::{CpuSet, Nanos};
+use surety_units::{Bytes, CpuSet, Nanos};
 
 use crate::engine::Simulation as _;
 use build::{Activity, Member, Stage, disks};
@@ -264,11 +266,40 @@ impl Measured<'_> {
         })
     }
 
-    /// How much of a guarantee each stream had that a plan guarantees.
+    /// How a stream was served that no plan guarantees; `None`: it has no station.
+    fn served(&self, index: usize, stream: &Stream) -> Option<String> {
+        let io = &self.stage.machine.programs().io;
+        let playouts = self.actors(Activity::Stream(index)).filter_map(|(actor, _)| match actor {
+            Actor::Viewer(viewer) => Some(viewer.playout()),
+            _ => None,
+        });
+        let playouts: Vec<usize> = playouts.collect();
+        let station = io.station(*playouts.first()?)?;
+        let batches = playouts.iter().flat_map(|playout| io.batches(*playout));
+        let longest = batches.map(|(wanted, done)| *done - *wanted).max().unwrap_or_default();
+        let way =
+            if stream.direction == Direction::Write { "written from a buffer" } else { "fetched ahead" };
+        let mut words = format!(
+            "{way}, {}; {} each, jitter {}; longest batch {longest}",
+            Level::Scheduled,
+            Bytes(station.buffer(playouts[0])?),
+            jitter_of(stream),
+        );
+        if station.mode() == BatchMode::Longest {
+            let rest = station.rest(self.options.warm_up + self.options.duration);
+            words += &format!("; {}", ULTRASTAR_36Z15.rested(&rest));
+        }
+        Some(words)
+    }
+
+    /// How each stream was served that fetches ahead, and how much of a guarantee it had where a plan guarantees it.
     fn levels(&self, workload: &Workload) -> Vec<(String, String)> {
         let of = |(index, stream): (usize, &Stream)| {
-            let (_, words) = level_of(stream, &self.stream_threads(index, stream))?;
-            Some((format!("stream {}", stream.name), format!("fetched ahead, {words}")))
+            let words = match level_of(stream, &self.stream_threads(index, stream)) {
+                Some((_, words)) => format!("fetched ahead, {words}"),
+                None => self.served(index, stream)?,
+            };
+            Some((format!("stream {}", stream.name), words))
         };
         workload.streams.iter().enumerate().filter_map(of).collect()
     }
@@ -284,24 +315,21 @@ impl Measured<'_> {
             let got = (self.runs[member.thread.index()], self.stage.machine.waits(member.thread).0);
             match actor {
                 Actor::Player(player) => Some(player.close(end, got)),
-                Actor::Viewer(viewer) => Some(viewer.close(end, got)),
+                Actor::Viewer(viewer) => {
+                    let mut thread = viewer.close(end, got);
+                    let io = &self.stage.machine.programs().io;
+                    thread.batches = io.batches(viewer.playout()).to_vec();
+                    thread.open = io.open(viewer.playout()).map(|asked| end - asked);
+                    if let (Direction::Write, Some(bytes)) = (stream.direction, stream.batch) {
+                        let done: Vec<_> = thread.batches.iter().map(|(_, done)| (bytes.0, *done)).collect();
+                        over_with_batches(&mut thread.accesses, stream.access_bytes(), &done);
+                    }
+                    Some(thread)
+                }
                 _ => None,
             }
         });
-        let mut threads: Vec<_> = threads.collect();
-        let storage = &self.stage.machine.programs().io.storage;
-        let fetchers = self.actors(Activity::Fetcher(index)).filter_map(|(actor, _)| match actor {
-            Actor::Fetcher(fetcher) => Some((fetcher.batches(storage), fetcher.open(storage))),
-            _ => None,
-        });
-        for (thread, (batches, open)) in threads.iter_mut().zip(fetchers) {
-            if let (Direction::Write, Some(bytes)) = (stream.direction, stream.batch) {
-                let done: Vec<_> = batches.iter().map(|(_, done)| (bytes.0, *done)).collect();
-                over_with_batches(&mut thread.accesses, stream.access_bytes(), &done);
-            }
-            (thread.batches, thread.open) = (batches, open.map(|asked| end - asked));
-        }
-        threads
+        threads.collect()
     }
 
     fn mover(&self, index: usize, load: &Load) -> ActivityRecord {

@@ -248,6 +248,48 @@ fn a_buffered_stream_is_in_time_beside_a_copy() {
     assert!(film.completed >= 300, "{}", film.completed);
 }
 
+/// With the longest batches two streams are filled at once when one is low, and the disk has nothing to do for as long as a buffer less the jitter lasts: 7.5 s of 8 MB at 1 MB/s. Written
+/// ones are emptied in the same way. Steady ones ask for a batch as soon as they may.
+#[test]
+fn longest_batches_leave_the_disk_alone() {
+    for way in ["read", "write"] {
+        let stream = STREAM.replace("\nread = ", &format!("\n{way} = "));
+        let text = format!("{stream}count = 2\nbatch = \"320KiB\"\nbuffer = \"8MB\"\njitter = \"500ms\"\n");
+        let [steady, longest] =
+            ["steady", "longest"].map(|mode| run(&format!("{text}mode = \"{mode}\"\n"), 40));
+        for record in [&steady, &longest] {
+            let film = record.activity("film").unwrap();
+            assert_eq!((film.missed, film.skipped), (0, 0), "{way}");
+        }
+        let [steady, longest] = [&steady, &longest].map(|record| &record.in_force.environment["stream film"]);
+        assert!(!steady.contains("alone"), "{steady}");
+        let rests = longest.split("alone ").nth(1).unwrap();
+        let number: u32 = rests.split(' ').next().unwrap().parse().unwrap();
+        let most = rests.split("at most ").nth(1).unwrap().split(';').next().unwrap();
+        let most: Nanos = most.replace(' ', "").parse().unwrap();
+        let most = most.as_secs_f64();
+        assert!((3..=6).contains(&number) && (6.9..8.2).contains(&most), "{way}: {longest}");
+    }
+}
+
+#[test]
+fn a_mode_that_cannot_be_is_refused_in_words() {
+    let batch = "batch = \"320KiB\"\nmode = \"longest\"\n";
+    let old = STREAM.replace("\"hdd-2004\"", "\"hdd-2004\"\nscheduler = \"abiss\"");
+    let other = "[[stream]]\nname = \"other\"\ndisk = \"d\"\nfile = { make = \"20MB\" }\nrate = \"1MB/s\"\nbatch = \"320KiB\"\n";
+    for (text, why) in [
+        (format!("{STREAM}mode = \"longest\"\n"), "give it a `batch`"),
+        (format!("{old}{batch}"), "one of today's schedulers"),
+        (format!("{STREAM}{batch}bound = \"100ms\"\n"), "a bound is on batches"),
+        (format!("{STREAM}{batch}{other}"), "give them one `mode`"),
+    ] {
+        let options = RunOptions { duration: Nanos::SECOND, ..RunOptions::default() };
+        let refused = world().run(&workload(&text), &options, &mut Unobserved).unwrap_err();
+        assert!(refused.to_string().contains(why), "{refused}");
+        assert!(refused.to_string().contains(".mode"), "{refused}");
+    }
+}
+
 /// A stream that writes through a buffer: as many bytes go to the disk as were given, in whole batches; an access is over when its last byte is
 /// there, and with a buffer none is late beside copies that make one late that writes as it goes.
 #[test]

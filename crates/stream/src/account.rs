@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar};
 
 use surety_kernel::pages::{PAGE, Pages};
-use surety_model::playout::{Credit, Level};
+use surety_model::playout::{Credit, Level, Want};
 use surety_units::{Nanos, Rate};
 
 use crate::contract::Contract;
@@ -17,17 +17,6 @@ use crate::stats::{Batch, Stats};
 const BATCHES_MIN: u64 = 2;
 /// Batches that are noted at most.
 const NOTES_MAX: usize = 1 << 20;
-
-/// Whether a stream wants a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
-    /// Since an instant.
-    Since(Nanos),
-    /// From an instant on.
-    From(Nanos),
-    /// Not before something else happens.
-    Nothing,
-}
 
 /// The account of one stream.
 #[derive(Debug)]

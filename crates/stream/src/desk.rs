@@ -5,12 +5,11 @@ use std::thread::JoinHandle;
 
 use surety_kernel::KernelError;
 use surety_kernel::ring::{Bell, Completed, Transfer};
-use surety_model::playout::Level;
+use surety_model::playout::{Level, Pace, Rest, Served as Stream, Turn, Want};
 use surety_units::{Nanos, Tid};
 
-use crate::account::{Account, Want};
-use crate::mode::{Mode, Pace, Rest};
-use crate::order::Candidate;
+use crate::account::Account;
+use crate::mode::Mode;
 use crate::sink::Sink;
 use crate::track::Track;
 
@@ -70,6 +69,15 @@ impl Way {
         }
     }
 
+    fn ask(&mut self, tag: u64, times: (Nanos, Nanos)) -> Option<Transfer> {
+        match self {
+            Way::In(track) => track.ask(tag, times),
+            Way::Out(sink) => sink.ask(tag, times),
+        }
+    }
+}
+
+impl Stream for Way {
     fn wants(&mut self, now: Nanos) -> Want {
         match self {
             Way::In(track) => track.wants(now),
@@ -84,18 +92,11 @@ impl Way {
         }
     }
 
-    /// Whether it wants a batch, or will when it has credit, and has no more ahead than its jitter lasts, or its program waits for all of it.
+    /// Also where its program waits for all of it.
     fn is_low(&mut self, now: Nanos) -> bool {
         let is_settling = matches!(self, Way::Out(sink) if sink.is_settling());
         let jitter = self.account().contract.jitter.max(Nanos::ZERO);
         self.wants(now) != Want::Nothing && (is_settling || self.lasts() <= jitter)
-    }
-
-    fn ask(&mut self, tag: u64, times: (Nanos, Nanos)) -> Option<Transfer> {
-        match self {
-            Way::In(track) => track.ask(tag, times),
-            Way::Out(sink) => sink.ask(tag, times),
-        }
     }
 }
 
@@ -193,28 +194,10 @@ impl Desk {
             let is_its = |transfer: &UnderWay| !transfer.is_sync && transfer.stream == Some(stream);
             is_bounded && under_way.iter().any(is_its)
         };
-        let ways = &mut self.ways;
-        if !self.pace.goes(|| ways.iter_mut().flatten().any(|way| way.is_low(now))) {
-            return (None, None);
-        }
-        let mut soonest: Option<Nanos> = None;
-        let mut first: Option<Candidate> = None;
-        for (stream, way) in ways.iter_mut().enumerate() {
-            let Some(way) = way.as_mut().filter(|_| !is_busy(stream)) else { continue };
-            match way.wants(now) {
-                Want::Since(since) => {
-                    let candidate = Candidate { stream, lasts: way.lasts(), since };
-                    if first.is_none_or(|first| candidate.is_before(&first)) {
-                        first = Some(candidate);
-                    }
-                }
-                Want::From(at) => soonest = Some(soonest.map_or(at, |soonest| soonest.min(at))),
-                Want::Nothing => {}
-            }
-        }
-        let Some(first) = first else {
-            self.pace.nothing_wanted();
-            return (None, soonest.map(|at| (at - now).max(Nanos::ZERO)));
+        let first = match self.pace.turn(&mut self.ways, now, is_busy) {
+            Turn::Of(first) => first,
+            Turn::From(at) => return (None, Some((at - now).max(Nanos::ZERO))),
+            Turn::Nothing => return (None, None),
         };
         let tag = self.last_tag + 1;
         let way = self.ways[first.stream].as_mut();
@@ -310,3 +293,6 @@ impl Desk {
         way
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,6 @@ mod error;
 mod failure;
 mod mode;
 mod mover;
-mod order;
 mod reader;
 mod sink;
 mod source;

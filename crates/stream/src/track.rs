@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use surety_kernel::pages::{PAGE, Pages};
 use surety_kernel::ring::{Action, Transfer};
+use surety_model::playout::Want;
 use surety_units::{Nanos, Rate};
 
-use crate::account::{Account, Want};
+use crate::account::Account;
 use crate::contract::Contract;
 use crate::error::StreamError;
 use crate::failure::{EIO, Failure};

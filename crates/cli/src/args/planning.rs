@@ -37,6 +37,9 @@ pub struct PlanArgs {
     /// Write the plan to this file
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write the plan and its proofs as one offline HTML page
+    #[arg(long, value_name = "FILE", conflicts_with = "check")]
+    pub html: Option<PathBuf>,
     /// Names CPUs in every verb, and a plan is of whole root domains: it is refused here
     #[arg(long, hide = true, value_name = "LIST", value_parser = no_list)]
     pub cpus: Option<String>,

@@ -171,6 +171,9 @@ pub struct ExplainArgs {
     /// Explain the late and dropped accesses (frames) of the stream of this name instead of jobs
     #[arg(long, value_name = "NAME", conflicts_with_all = SPANS_EXCLUDE, conflicts_with = "startup")]
     pub stream: Option<String>,
+    /// Write the worst jobs and the causes as one offline HTML page
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["startup", "stream"])]
+    pub html: Option<PathBuf>,
 }
 
 /// What chooses among threads and jobs, and nothing of a start-up or a stream.

@@ -62,12 +62,12 @@ fn scenario(words: &[String], session: &Session) -> Result<(Job, LabOptions), Fa
         wrong(format!("the scenario: {}", e.to_string().trim_start_matches("error: ").trim_end()))
     })?;
     match parsed.verb {
-        Verb::Latency(args) => {
+        Some(Verb::Latency(args)) => {
             let (options, guest) = (in_guest(&args, session)?, args.guest.options(args.seed));
             options.cpus.map_or(Ok(()), |cpus| guest.check_cpus(cpus)).map_err(WorldError::from)?;
             Ok((job_of(&options), guest))
         }
-        Verb::Run(args) => {
+        Some(Verb::Run(args)) => {
             let more = [
                 ("--on", !args.on.is_empty()),
                 ("--repeat", args.repeat != 1),

@@ -138,6 +138,10 @@ impl Bench for FromRecords {
         worlds
     }
 
+    fn has(&self, _world: usize, label: &str) -> bool {
+        self.file.results.iter().any(|result| result.label == label)
+    }
+
     fn run(
         &mut self,
         _world: usize,
@@ -226,6 +230,10 @@ impl<B: Bench> Beside<B> {
 impl<B: Bench> Bench for Beside<B> {
     fn worlds(&self) -> Vec<String> {
         self.stored.iter().cloned().chain(self.models.worlds()).collect()
+    }
+
+    fn has(&self, world: usize, label: &str) -> bool {
+        self.model(world).is_some() || self.records.has(world, label)
     }
 
     fn run(

@@ -67,17 +67,7 @@ pub fn present(
     let code =
         gates::check(&args.gates, ran.map(|(row, _)| (row.label.as_str(), row.record)), code, session)?;
     let code = unless_cut_short(code, finished, session);
-    let every_run: Vec<Row<'_>> = variants
-        .iter()
-        .zip(&rows)
-        .flat_map(|(v, whole)| {
-            let label =
-                |n: usize| if args.repeat > 1 { format!("{} #{n}", v.label) } else { v.label.clone() };
-            let runs = v.runs.iter().enumerate();
-            let runs: Vec<_> = runs.map(|(i, r)| Row::new(&label(i + 1), r)).collect();
-            if runs.is_empty() { vec![whole.clone()] } else { runs }
-        })
-        .collect();
+    let every_run = every_run(variants, &rows, args.repeat > 1);
     let report = Report {
         title: workload.title.as_deref(),
         file: workload.source.name(),
@@ -115,6 +105,19 @@ pub fn present(
     Ok(code)
 }
 
+/// A row for each run; of what was not run, that of the whole.
+fn every_run<'a>(variants: &'a [Variant], rows: &[Row<'a>], are_numbered: bool) -> Vec<Row<'a>> {
+    let of_variant = |(variant, whole): (&'a Variant, &Row<'a>)| {
+        let label = |n: usize| {
+            if are_numbered { format!("{} #{n}", variant.label) } else { variant.label.clone() }
+        };
+        let runs = variant.runs.iter().enumerate();
+        let runs: Vec<_> = runs.map(|(i, r)| Row::new(&label(i + 1), r)).collect();
+        if runs.is_empty() { vec![whole.clone()] } else { runs }
+    };
+    variants.iter().zip(rows).flat_map(of_variant).collect()
+}
+
 /// The stored runs that those of a world are compared with.
 ///
 /// # Errors
@@ -140,7 +143,7 @@ fn against(path: &Path, document: &str, args: &RunArgs, session: &Session) -> Re
     let b = Gathered::of(vec![(String::new(), file)], None)?;
     let label = format!("{} (the baseline)", a.name);
     let options = options(&args.judging, args.running.seed, None);
-    publish(&surety_compare::compare(&a.side(label), &b.side("this run".to_owned()), &options), session)
+    publish(&surety_compare::compare(&a.side(label), &b.side("this run".to_owned()), &options), None, session)
 }
 
 /// The code of expectations and of a comparison: what failed before what is undecided.
@@ -205,7 +208,7 @@ pub fn ab(
         let why = ended.ended_by();
         session.note(&format!("{why}: {taken} of {asked} pairs are finished and compared"));
     }
-    let code = publish(&comparison, session)?;
+    let code = publish(&comparison, args.running.html.as_deref(), session)?;
     Ok(ended.map_or(code, |ended| ended.code))
 }
 

@@ -8,6 +8,7 @@ use surety_trace::blame::{Blames, Spans, SpansWanted};
 use super::file;
 use crate::args::ExplainArgs;
 use crate::exit::{Code, Failure};
+use crate::files;
 use crate::session::Session;
 
 /// The verb.
@@ -23,7 +24,14 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     if blames.threads.is_empty() && blames.doubtful == 0 {
         return Err(no_jobs(args, &blames));
     }
-    file::print(&TraceExplanation { read, blames }, session)
+    let explanation = TraceExplanation { read, blames };
+    if let Some(path) = &args.html {
+        files::write(
+            path,
+            &explanation.paper().page(&format!("Who delayed threads: {}", args.file.display())),
+        )?;
+    }
+    file::print(&explanation, session)
 }
 
 /// Why there is nothing to explain.

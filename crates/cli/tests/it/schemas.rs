@@ -125,6 +125,7 @@ fn documents_keep_to_their_published_schemas() {
         vec!["lab", "list"],
         vec!["device", "list"],
         vec!["doctor"],
+        vec!["init", "--template", "server"],
         vec!["run", player, "--on", "host", "--for", "300ms"],
     ] {
         let output = surety(&[command.as_slice(), &["--json", "--quiet"]].concat());

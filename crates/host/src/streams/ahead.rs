@@ -195,7 +195,9 @@ pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<S
         let what = if first.writes { "least room" } else { "least ahead" };
         text += &format!("; {what} {}", Bytes(least));
     }
-    text += &first.rest.as_ref().map(rested).unwrap_or_default();
+    if let Some(rest) = &first.rest {
+        text += &format!("; {}", ULTRASTAR_36Z15.rested(rest));
+    }
     let under_runs: u64 = fetched.iter().map(|each| each.stats.under_runs).sum();
     if under_runs > 0 {
         let causes = Cause::ALL.map(|cause| {
@@ -205,23 +207,4 @@ pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<S
         text += &format!("; {under_runs} under-runs, at most {}", causes.join(", "));
     }
     Some(text)
-}
-
-/// How the disk rested, and what that is worth: of a disk whose figures are known.
-fn rested(rest: &Rest) -> String {
-    let disk = ULTRASTAR_36Z15;
-    let energy = disk.energy(rest.span, &rest.each);
-    let power = |millijoules: u64| millijoules as f64 / 1e3 / rest.span.as_secs_f64().max(1e-9);
-    format!(
-        "; left its disk alone {} times, for {} of {}, at most {}; that would take an {} {:.1} W, and {:.1} W if it slept through the {} rests of {} and more",
-        rest.count,
-        rest.total,
-        rest.span,
-        rest.longest,
-        disk.name,
-        power(energy.awake),
-        power(energy.with_sleep),
-        energy.sleeps,
-        disk.break_even(),
-    )
 }

@@ -230,14 +230,8 @@ impl Expectation {
         let Some((_, proven)) = limits.iter().find(|(p, _)| *p >= q.as_f64()) else {
             return unknown(format!("no proof covers the {q} quantile"));
         };
-        let known = match self.term {
-            Term::Upper(_) => Known::exactly(*proven, format!("at most {proven} by proof")),
-            _ => Known {
-                low: Nanos::new(i64::MIN),
-                high: *proven,
-                words: format!("at most {proven} by proof"),
-            },
-        };
+        let words = format!("at most {proven} by proof");
+        let known = Known { low: Nanos::new(i64::MIN), high: *proven, words };
         (compare(&known, self.comparison, limit), known.words)
     }
 

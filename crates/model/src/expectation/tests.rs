@@ -182,6 +182,7 @@ fn proofs_hold_and_never_fail() {
     assert_eq!(standing("p99 <= 40ms", &record), Standing::Held);
     assert_eq!(standing("upper(p99) <= 40ms", &record), Standing::Held);
     assert_eq!(standing("p99 < 40ms", &record), Standing::CannotTell);
+    assert_eq!(standing("upper(p99) < 40ms", &record), Standing::CannotTell);
     assert_eq!(standing("p99.9 < 1s", &record), Standing::CannotTell);
     assert_eq!(standing("max < 1s", &record), Standing::CannotTell);
 }

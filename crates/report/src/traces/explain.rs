@@ -12,8 +12,9 @@ use surety_trace::blame::{
 use surety_units::Nanos;
 
 use super::{ReadTrace, TraceReport, cell, limited, separation};
+use crate::paper::Paper;
 use crate::quantity::number_of;
-use crate::table::{Check, cells, checks, led};
+use crate::table::Check;
 use crate::text::Style;
 use causes::{Names, thread_words};
 
@@ -36,24 +37,7 @@ pub struct TraceExplanation {
 
 impl TraceReport for TraceExplanation {
     fn text(&self, style: &Style) -> String {
-        let groups = groups(&self.blames);
-        let names = names_of(&self.blames);
-        let begin = self.read.summary.span.map_or(Nanos::ZERO, |(first, _)| first);
-        let mut text = String::new();
-        for worst in &self.blames.worst {
-            let chain = &worst.chain;
-            let placed = if self.blames.are_waits { waited(chain, begin) } else { placed(chain, begin) };
-            text += &led(&heading(worst), &placed, style);
-            text += &cells(&["after", "for", "CPU", "what"], &steps(chain, names), style);
-            text += &led("in all  ", &shares(chain, names), style);
-            text.push('\n');
-        }
-        let [all, slow, slower] = &groups;
-        let mean = if self.blames.are_waits { "mean of a wait" } else { "mean of a response" };
-        let titles = [mean, &all.title, &slow.title, &slower.title];
-        text += &cells(&titles, &group_rows(&groups, names, &self.blames), style);
-        text.push('\n');
-        text + &led("whose  ", &whose(&self.blames), style) + &checks(&self.checks(), style)
+        self.paper().text(style)
     }
 
     fn json(&self) -> Value {
@@ -103,6 +87,26 @@ impl TraceReport for TraceExplanation {
 }
 
 impl TraceExplanation {
+    /// What is said of it, for a terminal or a page.
+    pub fn paper(&self) -> Paper {
+        let groups = groups(&self.blames);
+        let names = names_of(&self.blames);
+        let begin = self.read.summary.span.map_or(Nanos::ZERO, |(first, _)| first);
+        let mut paper = Paper::default();
+        for worst in &self.blames.worst {
+            let chain = &worst.chain;
+            let placed = if self.blames.are_waits { waited(chain, begin) } else { placed(chain, begin) };
+            paper.led(heading(worst), placed).cells(&["after", "for", "CPU", "what"], steps(chain, names));
+            paper.led("in all  ", shares(chain, names)).gap();
+        }
+        let [all, slow, slower] = &groups;
+        let mean = if self.blames.are_waits { "mean of a wait" } else { "mean of a response" };
+        let titles = [mean, &all.title, &slow.title, &slower.title];
+        paper.cells(&titles, group_rows(&groups, names, &self.blames)).gap();
+        paper.led("whose  ", whose(&self.blames)).checks(self.checks());
+        paper
+    }
+
     /// How far the trace can be trusted.
     fn checks(&self) -> Vec<Check> {
         let Blames { doubtful, unknown, inferred, .. } = self.blames;

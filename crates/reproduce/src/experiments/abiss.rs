@@ -51,12 +51,12 @@ const OF_2004: [Setting; 7] = [
     of_2004("noop", "noop", ""),
 ];
 
-/// Streams that are fetched ahead from a disk that is prepared for them, on a kernel of today.
+/// Streams of crate `stream`, from a disk that is prepared for them, on a kernel of today.
 pub(super) const FETCHED: Setting = Setting {
-    tunables: "async_depth = 16",
+    tunables: "async_depth = 16, prio_aging_expire = 3600000",
     plays_out: true,
     limits: "depth = 4\nrequest = '128KiB'\n",
-    ..of_today("mq-deadline stream", "mq-deadline", "")
+    ..of_today("mq-deadline", "mq-deadline", "")
 };
 
 /// Those of blk-mq; the streams of a real-time I/O priority where a scheduler knows it.
@@ -73,8 +73,15 @@ pub(super) const OF_TODAY: [Setting; 6] = [
 pub(super) const UNANTICIPATED: &str = "antic_expire 0";
 
 /// What a note says of the rows that are no row of the tables.
-pub(super) const TODAY: &str = "none to bfq: I/O schedulers of blk-mq and today's read-ahead, of which nothing was published; streams are programs that read past the page cache, with the \
-     I/O priority that is said. Kernels run these alone: no kernel has those of 2004 any more";
+pub(super) const TODAY: &str = "none to bfq: I/O schedulers of blk-mq and today's read-ahead, of which nothing was published; rt:0 is the I/O priority of the plain readers. Kernels run these alone: no kernel has those of 2004 any more";
+
+/// What a note says of the rows of [`FETCHED`], and of what each column is.
+pub(super) const READ_BY: [&str; 2] = [
+    "read by: a plain reader asks for each access itself, when it is released; a stream has a play-out buffer that is filled in batches ahead of it, by the kernel's prefetcher in the rows abiss-rt, by \
+     a thread of the program under mq-deadline, which reads with real-time I/O priority from a disk that takes 4 requests of 128 KiB at most and has 16 places for writes",
+    "published is of the disk and the kernel of 2004; host is this machine's kernel on `hdd-2004` as an emulated disk; sim is simulated on the same model, beside host with the places of the files and the driver seen there: \
+     compare columns of one row, and no row of 2004 with one of today",
+];
 
 /// The setting of 2004 of this name.
 pub(super) fn setting(name: &str) -> Option<&'static Setting> {
@@ -82,6 +89,22 @@ pub(super) fn setting(name: &str) -> Option<&'static Setting> {
 }
 
 impl Setting {
+    /// Who reads the streams' files, in the tables' words.
+    pub(super) fn read_by(&self) -> &'static str {
+        if self.plays_out { "stream" } else { "plain reader" }
+    }
+
+    /// Whether programs of ours fetch the streams' batches, on any kernel of today.
+    pub(super) fn is_fetched(&self) -> bool {
+        self.plays_out && !self.is_of_2004
+    }
+
+    /// What a run of it is called beside others of its table: one of a play-out buffer by the pages of its batch, too.
+    pub(super) fn label(&self, world: &str, pages: Option<f64>, beside: &str) -> String {
+        let batches = pages.map(|pages| format!(" stream of {pages} pages")).unwrap_or_default();
+        format!("{world}: {}{batches}, {beside}", self.name)
+    }
+
     /// A workload's disk and `streams` streams on it. With a play-out buffer a batch has `pages` pages, and may be late by `jitter`.
     pub(super) fn workload(&self, streams: u32, pages: f64, jitter: &str) -> String {
         let Setting { word, tunables, .. } = self;
@@ -105,7 +128,7 @@ impl Setting {
 }
 
 /// Makes the runs of settings that a world has, those of a kernel of the lab in one boot: what each record shows, or the cell that says why not; `None` for a scheduler of 2004
-/// where the world is a kernel.
+/// where the world is a kernel, and for streams that records of runs lack.
 pub(super) fn show<T>(
     bench: &mut dyn Bench,
     (index, world): (usize, &str),
@@ -113,9 +136,17 @@ pub(super) fn show<T>(
     builds: &mut Builds,
     seen: impl Fn(&Record) -> Option<T>,
 ) -> Result<Vec<Option<Result<T, Cell>>>, WorldError> {
-    let is_run = |setting: &Setting| is_simulated(world) || !setting.is_of_2004;
-    let planned: Vec<Planned> =
-        runs.iter().filter(|(setting, _)| is_run(setting)).map(|(_, planned)| planned.clone()).collect();
+    let is_run: Vec<bool> = runs
+        .iter()
+        .map(|(setting, planned)| match is_simulated(world) {
+            true => true,
+            // Records that were made before there were such rows have none of them.
+            false if setting.is_fetched() => bench.has(index, &planned.label),
+            false => !setting.is_of_2004,
+        })
+        .collect();
+    let of_world = runs.iter().zip(&is_run).filter(|(_, is_run)| **is_run);
+    let planned: Vec<Planned> = of_world.map(|((_, planned), _)| planned.clone()).collect();
     let mut shown = under_io::show(bench, (index, world), &planned, builds, seen)?.into_iter();
-    Ok(runs.iter().map(|(setting, _)| is_run(setting).then(|| shown.next()).flatten()).collect())
+    Ok(is_run.into_iter().map(|is_run| is_run.then(|| shown.next()).flatten()).collect())
 }

@@ -9,7 +9,7 @@ use surety_model::workload::Workload;
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::abiss::{self, BATCH, OF_TODAY, Setting, TODAY, UNANTICIPATED};
+use super::abiss::{self, BATCH, FETCHED, OF_TODAY, READ_BY, Setting, TODAY, UNANTICIPATED};
 use super::under_io::is_simulated;
 use crate::published::Table;
 use crate::{
@@ -63,7 +63,7 @@ struct Case {
     published: [Option<f64>; STREAMS.len()],
 }
 
-/// Those that were published, behind `anticipatory` what it gives without anticipation, and those of today.
+/// Those that were published, behind `anticipatory` what it gives without anticipation; and those of today: plain readers, then streams with the published batches.
 fn cases() -> Vec<Case> {
     let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
     let mut cases = Vec::new();
@@ -78,6 +78,12 @@ fn cases() -> Vec<Case> {
     cases.extend(OF_TODAY.iter().map(|setting| Case {
         setting,
         pages: None,
+        published: [None; STREAMS.len()],
+    }));
+    let batches = (0..table.len()).filter_map(|row| table.number(row, "batch_pages"));
+    cases.extend(batches.map(|pages| Case {
+        setting: &FETCHED,
+        pages: Some(pages),
         published: [None; STREAMS.len()],
     }));
     cases
@@ -98,7 +104,7 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
             columns.push(Column { title: format!("{world}, {of}"), unit: "B/s", origin: Origin::World });
             columns.push(Column { title: format!("{world} late, {of}"), unit: "%", origin: Origin::World });
             let planned = |case: &Case| {
-                let label = format!("{world}: {}, {streams}", case.setting.name);
+                let label = case.setting.label(world, case.pages, &streams.to_string());
                 let workload = workload(case.setting, case.pages, streams);
                 (case.setting, Planned { workload, options: options.clone(), label })
             };
@@ -114,13 +120,16 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
         let pages = case.pages.map_or_else(|| "-".to_owned(), |pages| pages.to_string());
         SheetRow {
             mark: mark(case.setting.name),
-            ..SheetRow::new(vec![case.setting.name.to_owned(), pages], cells)
+            ..SheetRow::new(
+                vec![case.setting.name.to_owned(), case.setting.read_by().to_owned(), pages],
+                cells,
+            )
         }
     };
     let rows: Vec<SheetRow> = cases.iter().zip(cells).map(row).collect();
     let mut notes = notes(&columns, &rows);
     notes.extend(builds.0);
-    Ok(Sheet { keys: vec!["scheduler", "pages"], columns, rows, notes, drawn: Vec::new() })
+    Ok(Sheet { keys: vec!["scheduler", "read by", "pages"], columns, rows, notes, drawn: Vec::new() })
 }
 
 /// What is left to the reader, and how many accesses of the streams were late.
@@ -179,14 +188,13 @@ fn notes(columns: &[Column], rows: &[SheetRow]) -> Vec<String> {
             predicted / 1e6,
         ));
     }
-    notes.extend(ASSUMED.into_iter().chain([TODAY]).map(str::to_owned));
+    notes.extend(READ_BY.into_iter().chain(ASSUMED).chain([TODAY]).map(str::to_owned));
     notes
 }
 
 const ASSUMED: [&str; 4] = [
     "late: accesses of the streams after their deadline of one access (65.5 ms), or left out; nothing of it was published as a number",
-    "streams of 1 MB/s read 64 KiB from files of 105 MB. Rows with a batch have them fetched in batches into a play-out buffer, with real-time \
-     priority; in the others programs read them past the page cache. The reader takes 128 KiB at a time of 175 MB, through the page cache",
+    "streams of 1 MB/s read 64 KiB from files of 105 MB; plain readers past the page cache. The best-effort reader takes 128 KiB at a time of 175 MB, through the page cache",
     "hdd-2004: its rate, overhead and shortest seek are fitted to the rows abiss-rt (see `surety device show hdd-2004`)",
     "assumed: the I/O schedulers of 2.6.20 for those of 2004, but for cfq; the read-ahead of 2.6.10; files behind one another",
 ];
@@ -202,7 +210,9 @@ mod tests {
     #[test]
     fn the_table_and_every_workload_read() {
         let cases = cases();
-        assert_eq!(Table::read(PUBLISHED).unwrap().len() + 1 + OF_TODAY.len(), cases.len());
+        let table = Table::read(PUBLISHED).unwrap();
+        let batches = cases.iter().filter(|case| case.setting.name == "abiss-rt").count();
+        assert_eq!((batches, table.len() + 1 + OF_TODAY.len() + batches), (5, cases.len()));
         for case in cases {
             let workload = workload(case.setting, case.pages, 4);
             assert_eq!(workload.streams[0].count, 4);

@@ -8,7 +8,7 @@ use surety_model::workload::Workload;
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::abiss::{self, BATCH, FETCHED, OF_TODAY, Setting, TODAY};
+use super::abiss::{self, BATCH, FETCHED, OF_TODAY, READ_BY, Setting, TODAY};
 use crate::{
     Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow, one_cpu,
 };
@@ -54,6 +54,13 @@ struct Case {
     setting: &'static Setting,
 }
 
+impl Case {
+    /// The pages of a batch, where the row is of streams on a kernel of today.
+    fn pages(&self) -> Option<f64> {
+        self.setting.is_fetched().then_some(BATCH)
+    }
+}
+
 fn cases() -> Vec<Case> {
     let of_2004 = SCHEDULERS.iter().filter_map(|name| abiss::setting(name));
     let settings: Vec<&Setting> = of_2004.chain(&OF_TODAY).chain([&FETCHED]).collect();
@@ -81,7 +88,7 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
             origin: Origin::World,
         }));
         let planned = |case: &Case| {
-            let label = format!("{world}: {}, {}", case.setting.name, case.beside);
+            let label = case.setting.label(world, case.pages(), case.beside);
             let workload = workload(case.setting, case.loads);
             (case.setting, Planned { workload, options: options.clone(), label })
         };
@@ -98,12 +105,13 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
         }
     }
     let row = |(case, cells): (&Case, Vec<Cell>)| {
-        SheetRow::new(vec![case.beside.to_owned(), case.setting.name.to_owned()], cells)
+        let keys = [case.beside, case.setting.name, case.setting.read_by()];
+        SheetRow::new(keys.map(str::to_owned).to_vec(), cells)
     };
     let rows = cases.iter().zip(cells).map(row).collect();
-    let mut notes: Vec<String> = NOTES.into_iter().chain([TODAY]).map(str::to_owned).collect();
+    let mut notes: Vec<String> = READ_BY.into_iter().chain(NOTES).chain([TODAY]).map(str::to_owned).collect();
     notes.extend(builds.0);
-    Ok(Sheet { keys: vec!["beside", "scheduler"], columns, rows, notes, drawn: Vec::new() })
+    Ok(Sheet { keys: vec!["beside", "scheduler", "read by"], columns, rows, notes, drawn: Vec::new() })
 }
 
 /// What is told of each run, and its unit.
@@ -129,11 +137,10 @@ fn seen(record: &Record) -> Option<[f64; FIGURES.len()]> {
     ])
 }
 
-const NOTES: [&str; 5] = [
-    "mq-deadline stream: fetched ahead as in abiss-rt, by a thread on a kernel, from a disk that takes 4 requests of 128 KiB at most and has 16 places for writes",
+const NOTES: [&str; 4] = [
     "median, p99, longest: from a request of the program until its 64 KiB are there; late: after its deadline of one access (65.5 ms), or left out, \
      because its time was over before the one before it was complete",
-    "abiss-rt: a play-out buffer of 564 kB, filled in batches of 20 pages; the others read past the page cache. Beside them: a copy of 175 MB in \
+    "streams: a play-out buffer of 564 kB, filled in batches of 20 pages; plain readers read past the page cache. Beside them: a copy of 175 MB in \
      a loop, or four readers and four writers of 128 KiB each; B/s of all of them, in memory where they write",
     "published beside the copy are graphs, not numbers; of eight readers and writers that all operations of guaranteed streams were complete \
      within 6 ms. Streams that write are not simulated here",

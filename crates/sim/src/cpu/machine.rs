@@ -436,6 +436,10 @@ impl<P: Programs> Machine<P> {
         if t.state != ThreadState::Sleeping {
             return;
         }
+        if self.resources.ends_wait(thread) {
+            self.hardware.engine.cancel(t.alarm);
+        }
+        let t = self.hardware.thread(thread);
         let rank = self.rank_of(thread);
         let arrival = if t.is_new { Arrival::New } else { Arrival::Woken };
         let target = self.policies[rank].select_cpu(&mut self.hardware, thread, arrival);
@@ -456,25 +460,6 @@ impl<P: Programs> Machine<P> {
         self.policies[rank].enqueue(&mut self.hardware, target, thread, arrival);
         self.tell_enqueued(target, thread);
         self.check_preempt(target, thread);
-    }
-
-    /// Whether a thread that joined a queue takes over (`wakeup_preempt` in `kernel/sched/core.c`).
-    fn check_preempt(&mut self, cpu: usize, thread: ThreadId) {
-        let rank = self.rank_of(thread);
-        if !self.policies[rank].is_queued(thread) {
-            return;
-        }
-        match self.hardware.current(cpu) {
-            None => self.hardware.reschedule(cpu),
-            Some(current) => match self.rank_of(current).cmp(&rank) {
-                std::cmp::Ordering::Greater => self.hardware.reschedule(cpu),
-                std::cmp::Ordering::Equal => {
-                    self.account_of(cpu, rank, thread);
-                    self.policies[rank].wakeup_preempt(&mut self.hardware, cpu, current, thread);
-                }
-                std::cmp::Ordering::Less => {}
-            },
-        }
     }
 
     /// The current thread of a CPU stops wanting it.
@@ -543,6 +528,7 @@ impl<P: Programs> Machine<P> {
                 }
                 Step::Wait(signal) => self.wait_for(cpu, thread, signal, false),
                 Step::Block(signal) => self.wait_for(cpu, thread, signal, true),
+                Step::WaitUntil(signal, until) => self.wait_until(cpu, thread, (signal, until)),
                 Step::Signal(signal) => {
                     if let Some(next) = self.resources.signal(&self.hardware, signal) {
                         self.goes_on_for(cpu, self.hardware.platform.overheads.wakeup);

@@ -25,7 +25,9 @@ pub enum Step {
     Unlock(usize),
     /// Takes one raising of an event, and waits for it while there is none.
     Wait(usize),
-    /// The same for what a disk brings: no signal wakes who waits so.
+    /// The same until an instant at the latest, when it goes on without one.
+    WaitUntil(usize, Nanos),
+    /// As [`Step::Wait`], for what a disk brings: no signal wakes who waits so.
     Block(usize),
     /// Raises an event: it is kept until a thread takes it, and the most important waiter is woken to do so.
     Signal(usize),

@@ -36,6 +36,8 @@ pub(crate) struct Resources {
     signals: Vec<Signal>,
     /// Waiters that were woken and have not run since, with the step they take again.
     woken: Vec<(ThreadId, Step)>,
+    /// Who waits for an event until an instant at most.
+    ending: Vec<(ThreadId, usize)>,
 }
 
 impl Resources {
@@ -87,6 +89,24 @@ impl Resources {
         }
         signal.waiters.push(thread);
         false
+    }
+
+    /// The same for a thread that may stop waiting.
+    pub(crate) fn wait_for_now(&mut self, signal: usize, thread: ThreadId) -> bool {
+        let is_raised = self.wait(signal, thread);
+        if !is_raised {
+            self.ending.push((thread, signal));
+        }
+        is_raised
+    }
+
+    /// A thread wakes: whether it was one that may stop waiting, which it does.
+    pub(crate) fn ends_wait(&mut self, thread: ThreadId) -> bool {
+        let place = self.ending.iter().position(|(waiter, _)| *waiter == thread);
+        if let Some((_, signal)) = place.map(|place| self.ending.swap_remove(place)) {
+            self.signals[signal].waiters.retain(|waiter| *waiter != thread);
+        }
+        place.is_some()
     }
 
     /// Raises an event; the waiter to be woken, which then takes it by [`Resources::again`].

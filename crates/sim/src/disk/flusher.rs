@@ -149,7 +149,14 @@ impl UnderWay {
 
 impl Default for Flusher {
     fn default() -> Flusher {
-        let (background, limit) = (MEMORY / 10 / PAGE, MEMORY / 5 / PAGE);
+        Flusher::of(MEMORY)
+    }
+}
+
+impl Flusher {
+    /// On a machine whose programs and page cache have so many bytes of memory.
+    pub(super) fn of(memory: u64) -> Flusher {
+        let (background, limit) = (memory / 10 / PAGE, memory / 5 / PAGE);
         Flusher {
             slot: None,
             look: None,
@@ -162,9 +169,7 @@ impl Default for Flusher {
             since: Nanos::ZERO,
         }
     }
-}
 
-impl Flusher {
     pub(super) fn set_up(&mut self, slot: Slot) {
         self.slot = Some(slot);
     }

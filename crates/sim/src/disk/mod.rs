@@ -15,6 +15,7 @@
 
 mod bandwidth;
 mod cache;
+mod direct;
 mod flusher;
 mod guest;
 mod marks;
@@ -31,7 +32,7 @@ use surety_block::{Bio, BioId, Op, Process, ProcessId};
 use surety_device::model::Service;
 use surety_model::event::SpanMarker;
 use surety_model::record::Distribution;
-use surety_units::Nanos;
+use surety_units::{Bytes, Nanos};
 
 use crate::cpu::at_disk::AtDisk;
 use crate::engine::{ComponentId, Engine, Event, Slot};
@@ -153,6 +154,14 @@ pub struct Woken {
 }
 
 impl Storage {
+    /// Disks of a machine with so much memory for programs and the page cache; 1 GiB where nobody says.
+    pub fn on_a_machine_with(memory: Option<Bytes>) -> Storage {
+        Storage {
+            flusher: memory.map_or_else(Flusher::default, |bytes| Flusher::of(bytes.0)),
+            ..Storage::default()
+        }
+    }
+
     /// Adds a disk and says by which place it is named.
     pub fn add_disk(&mut self, engine: &mut Engine, make: impl FnOnce(Slot, Slot) -> Unit) -> usize {
         let component = self.component.unwrap_or_else(|| {
@@ -282,45 +291,6 @@ impl Storage {
         let doing = &mut self.doing[process.index()];
         debug_assert!(doing.operation.is_none(), "one operation at a time");
         (doing.operation, doing.deadline) = (Some(operation), deadline);
-    }
-
-    /// Has a direct access follow the one that a process is at: it is submitted where that is complete, before the driver takes its next
-    /// request, as by somebody who works in the completion's interrupt. There is one at most.
-    pub fn chain(&mut self, process: ProcessId, operation: Operation, deadline: Option<Nanos>) {
-        self.doing[process.index()].chained = Some((operation, deadline));
-    }
-
-    /// From here on it is kept of each direct access of a process when it was asked for and when it was complete.
-    pub fn keep_accesses(&mut self, process: ProcessId) {
-        self.doing[process.index()].kept = Some(Vec::new());
-    }
-
-    /// When each was asked for, and when it was complete, in order.
-    pub fn accesses(&self, process: ProcessId) -> &[(Nanos, Nanos)] {
-        self.doing[process.index()].kept.as_deref().unwrap_or_default()
-    }
-
-    /// Whether an access follows the one that a process is at.
-    pub fn is_chained(&self, process: ProcessId) -> bool {
-        self.doing[process.index()].chained.is_some()
-    }
-
-    /// How many accesses of a process were followed by a chained one since this was last asked.
-    pub fn take_passed(&mut self, process: ProcessId) -> u64 {
-        std::mem::take(&mut self.doing[process.index()].passed)
-    }
-
-    /// A process's direct access is complete: what was chained to it is submitted.
-    fn follow(&mut self, now: Nanos, process: ProcessId) {
-        let doing = &mut self.doing[process.index()];
-        if let Some((mut operation, deadline)) = doing.chained.take() {
-            (doing.passed, doing.deadline) = (doing.passed + 1, deadline);
-            if let Operation::Direct { file, write, first, end, is_sent } = &mut operation {
-                *is_sent = true;
-                self.direct(now, process, *file, *write, (*first, *end));
-            }
-            self.doing[process.index()].operation = Some(operation);
-        }
     }
 
     /// Goes on with a process's operation; false: it has to wait, and is among the woken later.

@@ -2,6 +2,7 @@
 
 pub(super) mod disks;
 mod groups;
+mod streams;
 mod units;
 
 use std::collections::BTreeMap;
@@ -140,6 +141,7 @@ pub(super) fn stage(
         platform: world.platform.clone(),
         files: FilePlaces::of(&world.platform.files, workload),
         disks: disks::Places::new(),
+        stations: streams::Stations::new(),
     };
     for (index, task) in workload.tasks.iter().enumerate() {
         builder.task(workload, index, task)?;
@@ -151,7 +153,7 @@ pub(super) fn stage(
     // Files lie on a disk in the order in which the host world makes them.
     builder.startups(workload, options)?;
     for (index, stream) in workload.streams.iter().enumerate() {
-        builder.stream(index, stream)?;
+        builder.stream((index, stream), &workload.disks)?;
     }
     for (index, load) in workload.loads.iter().enumerate() {
         builder.load(index, load)?;
@@ -170,6 +172,7 @@ pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
         format!("only {simulated} are simulated, not `{}`; {why}", row.word)
     };
     found.extend(refused_loads(NAME, workload, |row| row.simulator, say));
+    found.extend(streams::objections(workload));
     found.extend(disks::objections(workload));
     found
 }
@@ -195,6 +198,7 @@ pub(super) struct Builder<'a> {
     first_cpus: FirstCpus,
     pub(super) ids: Vec<CpuId>,
     pub(super) disks: disks::Places<'a>,
+    pub(super) stations: streams::Stations,
 }
 
 impl<'a> Builder<'a> {

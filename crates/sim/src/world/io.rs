@@ -7,6 +7,7 @@ mod mover;
 mod player;
 mod playout;
 mod replay;
+mod station;
 mod syncer;
 
 use surety_block::ProcessId;
@@ -19,6 +20,7 @@ pub(super) use mover::{Mover, Moves};
 pub(super) use player::Player;
 pub(super) use playout::{Fetcher, Playout, Viewer};
 pub(super) use replay::{Replayer, Starter, Starts, Subject, startup_record};
+pub(super) use station::{IN_DEVICE, Station};
 pub(super) use syncer::Syncer;
 
 /// CPU time of a system call that reads or writes, without the copy: some 1 us on a machine of today.
@@ -57,6 +59,7 @@ pub(super) enum Actor {
     Syncer(Syncer),
     Player(Player),
     Fetcher(Fetcher),
+    Station(Station),
     Viewer(Viewer),
     Replayer(Replayer),
     Starter(Starter),
@@ -77,6 +80,35 @@ impl Io {
         self.starts.close(now, &self.storage);
     }
 
+    /// Of the stream with a buffer, when each batch was wanted and when it was there.
+    pub fn batches(&self, playout: usize) -> &[(Nanos, Nanos)] {
+        let mut actors = self.actors.iter();
+        let found = actors.find_map(|actor| match actor {
+            Actor::Fetcher(fetcher) => fetcher.batches(playout, &self.storage),
+            Actor::Station(station) => station.batches(playout),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
+    /// Of the stream with a buffer, when the oldest batch was wanted that is not there yet.
+    pub fn open(&self, playout: usize) -> Option<Nanos> {
+        self.actors.iter().find_map(|actor| match actor {
+            Actor::Fetcher(fetcher) => fetcher.open(playout, &self.storage),
+            Actor::Station(station) => station.open(playout),
+            _ => None,
+        })
+    }
+
+    /// The station of the stream with a buffer, where it has one.
+    pub fn station(&self, playout: usize) -> Option<&Station> {
+        let stations = self.actors.iter().filter_map(|actor| match actor {
+            Actor::Station(station) => Some(station),
+            _ => None,
+        });
+        stations.into_iter().find(|station| station.buffer(playout).is_some())
+    }
+
     /// The next step of an actor.
     pub fn next(&mut self, actor: usize, at: Moment) -> Step {
         match &mut self.actors[actor] {
@@ -84,6 +116,7 @@ impl Io {
             Actor::Syncer(syncer) => syncer.next(at.now, &mut self.storage),
             Actor::Player(player) => player.next(at.now, &mut self.storage),
             Actor::Fetcher(fetcher) => fetcher.next(at.now, &mut self.storage, &mut self.playouts),
+            Actor::Station(station) => station.next(at.now, &mut self.storage, &mut self.playouts),
             Actor::Viewer(viewer) => viewer.next(at.now, &mut self.storage, &mut self.playouts),
             Actor::Replayer(replayer) => replayer.next(at.now, &mut self.storage, &mut self.starts),
             Actor::Starter(starter) => starter.next(at.now, &mut self.storage, &mut self.starts),

@@ -159,6 +159,18 @@ impl<P: Programs> Machine<P> {
         }
     }
 
+    /// The same until an instant, at which its alarm ends the wait.
+    pub(super) fn wait_until(&mut self, cpu: usize, thread: ThreadId, (signal, until): (usize, Nanos)) {
+        if until <= self.hardware.now() || self.resources.wait_for_now(signal, thread) {
+            return;
+        }
+        if until != Nanos::MAX {
+            let alarm = self.hardware.thread(thread).alarm;
+            self.hardware.engine.arm(alarm, until);
+        }
+        self.leave(cpu, thread, Departure::Sleeps);
+    }
+
     /// Records what the current thread of a CPU has just done with disks, where somebody wants it.
     pub(super) fn tell_at_disk(&mut self, cpu: usize) {
         if self.hardware.recorder.is_wanted() {

@@ -10,6 +10,25 @@ use crate::cpu::program::Programs;
 use crate::cpu::recorder::{Kept, Named};
 
 impl<P: Programs> Machine<P> {
+    /// Whether a thread that joined a queue takes over (`wakeup_preempt` in `kernel/sched/core.c`).
+    pub(super) fn check_preempt(&mut self, cpu: usize, thread: ThreadId) {
+        let rank = self.rank_of(thread);
+        if !self.policies[rank].is_queued(thread) {
+            return;
+        }
+        match self.hardware.current(cpu) {
+            None => self.hardware.reschedule(cpu),
+            Some(current) => match self.rank_of(current).cmp(&rank) {
+                std::cmp::Ordering::Greater => self.hardware.reschedule(cpu),
+                std::cmp::Ordering::Equal => {
+                    self.account_of(cpu, rank, thread);
+                    self.policies[rank].wakeup_preempt(&mut self.hardware, cpu, current, thread);
+                }
+                std::cmp::Ordering::Less => {}
+            },
+        }
+    }
+
     /// A CPU chooses what to run.
     pub(super) fn schedule(&mut self, cpu: usize) {
         self.account(cpu);

@@ -10,26 +10,23 @@ use surety_model::formats::io_trace::IoTrace;
 use surety_model::places::{FilePiece, FilePlace};
 use surety_model::startup::{Attempt, REPLAY_PRIORITY, SPIN_FAIR, SPIN_REALTIME};
 use surety_model::workload::{
-    ActivityKind, BatchMode, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, STREAM_PRIORITY, Startup,
-    StartupBody, Stream, StreamFile, Workload,
+    ActivityKind, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, Startup, StartupBody, Workload,
 };
 use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
 use surety_units::{CpuSet, Nanos};
 
-use super::super::io::{
-    Actor, Fetcher, Mover, Moves, Player, Playout, Replayer, Seat, Starter, Subject, Syncer, Viewer,
-};
+use super::super::io::{Actor, Mover, Moves, Replayer, Seat, Starter, Subject, Syncer};
 use super::super::jobs::Thread;
 use super::super::{SimWorld, refuse, unsupported};
 use super::units::{Bound, MODEL};
 use super::{Activity, Builder, Place, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
-use crate::disk::{self, FileId, PAGE, Woken};
+use crate::disk::{self, FileId, PAGE, Storage, Woken};
 use crate::engine::{Engine, Event, Simulation};
 
 /// The policy of threads that a workload says nothing of.
-const FAIR: PolicySpec = PolicySpec::Fair { nice: 0, slice: None };
+pub(super) const FAIR: PolicySpec = PolicySpec::Fair { nice: 0, slice: None };
 
 /// Which disk, by its place.
 pub(in crate::world) type Places<'a> = BTreeMap<&'a str, usize>;
@@ -37,24 +34,10 @@ pub(in crate::world) type Places<'a> = BTreeMap<&'a str, usize>;
 /// What of a workload's files and disks is not simulated.
 pub(in crate::world) fn objections(workload: &Workload) -> Vec<WorldError> {
     let mut found = Vec::new();
-    let known = |name: &Option<String>| {
-        let disk = name.as_ref().filter(|name| workload.disks.iter().any(|disk| disk.name == **name));
-        disk.map(|_| ()).ok_or(
-            "it is on no disk of the workload, and only those are simulated; give it `disk = \"d\"` and add [disk.d]",
-        )
-    };
     let mut object = |path: String, why: &str| found.push(unsupported(path, why));
-    for stream in &workload.streams {
-        let path = ActivityKind::Stream.path(&stream.name);
-        if let Err(why) = known(&stream.disk) {
-            object(path, why);
-        } else if let Err((key, why)) = stream_objection(stream) {
-            object(format!("{path}.{key}"), why);
-        }
-    }
     for startup in &workload.startups {
         let replays = match startup.body {
-            StartupBody::Replay(_) => known(&startup.disk),
+            StartupBody::Replay(_) => known(workload, &startup.disk),
             StartupBody::Command(_) => Err(
                 "a program cannot be simulated; replay its recorded I/O with `replay = \"FILE\"`, or run on the host",
             ),
@@ -65,7 +48,7 @@ pub(in crate::world) fn objections(workload: &Workload) -> Vec<WorldError> {
     }
     for load in workload.loads.iter().filter(|load| is_on_disk(load.kind)) {
         let path = ActivityKind::Load.path(&load.name);
-        if let Err(why) = known(&load.disk) {
+        if let Err(why) = known(workload, &load.disk) {
             object(path, why);
         } else if let Err(why) = load.check_sizes() {
             object(format!("{path}.block"), &why);
@@ -81,32 +64,12 @@ pub(in crate::world) fn is_on_disk(kind: LoadKind) -> bool {
     kind.row().file_use.is_some()
 }
 
-/// What of a stream is not simulated: the key, and why.
-fn stream_objection(stream: &Stream) -> Result<(), (&'static str, &'static str)> {
-    stream.check_sizes()?;
-    if stream.mode == BatchMode::Longest {
-        return Err(("mode", "longest batches are not simulated; leave out `mode`"));
-    }
-    if let Some(batch) = stream.batch {
-        if batch.0 == 0 || !batch.0.is_multiple_of(PAGE) {
-            return Err(("batch", "its `batch` is a multiple of 4KiB"));
-        }
-    } else if stream.jitter.is_some() {
-        return Err(("jitter", "it has `jitter` only with a `batch`; leave it out, or give both"));
-    }
-    match &stream.file {
-        StreamFile::Path(_) => {
-            Err(("file", "files of a machine are not simulated; use `file = { make = \"105MB\" }`"))
-        }
-        StreamFile::Make(size) if size.0 < stream.access_bytes() => Err((
-            "file.make",
-            "its file is smaller than one access; make it larger, or `read` less at a time",
-        )),
-        StreamFile::Make(size) if stream.batch.is_some_and(|batch| batch.0 > size.0) => {
-            Err(("batch", "its `batch` is larger than its file; make it smaller"))
-        }
-        StreamFile::Make(_) => Ok(()),
-    }
+/// Whether a disk of the workload is named; why it has to be.
+pub(in crate::world) fn known(workload: &Workload, name: &Option<String>) -> Result<(), &'static str> {
+    let disk = name.as_ref().filter(|name| workload.disks.iter().any(|disk| disk.name == **name));
+    disk.map(|_| ()).ok_or(
+        "it is on no disk of the workload, and only those are simulated; give it `disk = \"d\"` and add [disk.d]",
+    )
 }
 
 /// Says what is assumed where a workload leaves it open.
@@ -249,6 +212,7 @@ impl<'a> Builder<'a> {
         options: &RunOptions,
     ) -> Result<(), WorldError> {
         let is_traced = self.stage.traces;
+        self.stage.machine.programs_mut().io.storage = Storage::on_a_machine_with(self.platform.memory);
         // Those of virtual machines come behind the disks that they are on.
         let (virtual_ones, real): (Vec<&Disk>, Vec<&Disk>) =
             workload.disks.iter().partition(|disk| disk.on.is_some());
@@ -312,45 +276,6 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The threads of a stream.
-    pub(in crate::world) fn stream(&mut self, index: usize, stream: &'a Stream) -> Result<(), WorldError> {
-        self.group = stream.group.as_deref();
-        let StreamFile::Make(size) = stream.file else { return Ok(()) };
-        let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(self.policy_of(stream)));
-        let named = self.stage.machine.recorder_mut().add_activity(&stream.name);
-        for _ in 0..stream.count {
-            let path = ActivityKind::Stream.path(&stream.name);
-            let file = self.file((&path, "file.make"), stream.disk.as_deref(), size.0)?;
-            let Some(batch) = stream.batch else {
-                let priority = io_priority(stream.io_priority, fair);
-                self.actor(activity, &stream.name, (fair, priority), |seat| {
-                    Actor::Player(Player::new(seat, (stream, named), file, size.0))
-                });
-                continue;
-            };
-            let playout = self.stage.machine.programs().io.playouts.len();
-            let realtime = match stream.io_priority {
-                None => Priority { class: IoClass::Realtime, ..Priority::default() },
-                given => priority_of(given),
-            };
-            let viewer = self.actor(activity, &stream.name, (fair, Priority::default()), |seat| {
-                Actor::Viewer(Viewer::new(seat, playout, (stream, named)))
-            });
-            let name = format!("{}/fetch", stream.name);
-            let mut process = None;
-            let fetcher = self.actor(Activity::Fetcher(index), &name, (fair, realtime), |seat| {
-                process = Some(seat.process);
-                Actor::Fetcher(Fetcher::new(seat, playout, stream, batch.0, (file, size.0)))
-            });
-            if let Some(process) = process {
-                self.stage.machine.programs_mut().io.storage.keep_accesses(process);
-            }
-            let playout = Playout::new(stream, batch.0, (viewer, fetcher));
-            self.stage.machine.programs_mut().io.playouts.push(playout);
-        }
-        Ok(())
-    }
-
     /// The threads of start-ups, and the one that begins them.
     pub(in crate::world) fn startups(
         &mut self,
@@ -386,13 +311,6 @@ impl<'a> Builder<'a> {
             self.stage.machine.programs_mut().io.starts.subjects.push(subject);
         }
         Ok(())
-    }
-
-    /// How the threads of a stream run: under a plan above fair ones, where a scheduler takes that.
-    fn policy_of(&self, stream: &Stream) -> PolicySpec {
-        let fifo = PolicySpec::Fifo { priority: STREAM_PRIORITY };
-        let is_taken = self.stage.schedulers.iter().any(|row| row.takes.contains(&fifo.word()));
-        if stream.is_reserved() && is_taken { fifo } else { FAIR }
     }
 
     /// How the threads of replays run, and how much of a think time they look at the clock: as on the host, where a scheduler takes that.
@@ -435,7 +353,7 @@ impl<'a> Builder<'a> {
     }
 
     /// A file of an activity, where a kernel placed it, else behind those that the disk has; `key` says how large it is.
-    fn file(
+    pub(super) fn file(
         &mut self,
         (activity, key): (&str, &str),
         disk: Option<&str>,
@@ -459,7 +377,7 @@ impl<'a> Builder<'a> {
     }
 
     /// A thread with an actor, on the CPU and at the disk by these; the event it waits for.
-    fn actor(
+    pub(super) fn actor(
         &mut self,
         activity: Activity,
         name: &str,
@@ -531,7 +449,7 @@ fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldEr
 
 /// The I/O priority of a thread: the one that it was given, else that of its scheduling class (`task_nice_ioclass` in
 /// `include/linux/ioprio.h`).
-fn io_priority(given: Option<IoPriority>, scheduling: Scheduling) -> Priority {
+pub(super) fn io_priority(given: Option<IoPriority>, scheduling: Scheduling) -> Priority {
     if given.is_some() {
         return priority_of(given);
     }
@@ -552,7 +470,7 @@ fn io_priority(given: Option<IoPriority>, scheduling: Scheduling) -> Priority {
     }
 }
 
-fn priority_of(given: Option<IoPriority>) -> Priority {
+pub(super) fn priority_of(given: Option<IoPriority>) -> Priority {
     match given {
         None => Priority::default(),
         Some(IoPriority::Realtime(level)) => Priority { class: IoClass::Realtime, level },

@@ -214,6 +214,8 @@ impl Bound {
         let driver = match (&self.profile, self.driver) {
             (None, _) => Driver::VIRTUAL,
             (Some(profile), DiskDriver::OfDisk) => Driver::of(profile, device.depth()),
+            // Loop devices of 2.6 had no queue with an I/O scheduler: such a disk is of no machine that a record is of.
+            (Some(profile), _) if self.row.front == Front::Legacy => Driver::of(profile, device.depth()),
             (Some(profile), DiskDriver::Loop { tags }) => {
                 Driver::looped(profile, tags.unwrap_or(device.depth()))
             }

@@ -24,7 +24,7 @@ enum Stage {
 /// The accesses of a stream, one after another.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    rate: Rate,
+    pub rate: Rate,
     /// Bytes of an access.
     pub access: u64,
     /// From the release of an access to the instant from which on it is late.

@@ -1,6 +1,9 @@
 //! A stream with a buffer: one thread fetches batches of the file ahead, at real-time I/O priority, the other plays. Of a stream that writes, the one fills the buffer, and the other
 //! writes what is full to the file.
 //!
+//! Here a fetcher for each stream: the kernel's prefetcher of 2004, and what a plan guarantees, of which each stream has its next batch in the block layer. Other streams of a disk on a
+//! kernel of today have one [`Station`](super::Station).
+//!
 //! The fetcher has credit that accrues at the stream's rate, up to one batch and what the jitter allows; it fetches a batch when it
 //! has credit for it and the buffer has room. It is a part of the kernel: where one batch is complete and there is credit and room for
 //! another, that is asked for in the completion's interrupt, before the driver takes its next request. So a stream never takes more from the disk than its rate, however fast it is
@@ -21,16 +24,17 @@ use crate::disk::{FileId, PAGE};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::world) struct Playout {
     size: u64,
-    batch: u64,
-    writes: bool,
+    pub batch: u64,
+    pub writes: bool,
     /// What was moved between the buffer and the file ends here.
-    fetched: u64,
+    pub fetched: u64,
     /// What the program took from it, or gave to it, ends here.
-    played: u64,
+    pub played: u64,
     /// Whether the thread that plays waits for data, and that which fetches for room.
-    player_waits: bool,
-    fetcher_waits: bool,
-    signals: (usize, usize),
+    pub player_waits: bool,
+    pub fetcher_waits: bool,
+    /// The events of the two.
+    pub signals: (usize, usize),
 }
 
 impl Playout {
@@ -59,7 +63,7 @@ impl Playout {
     }
 
     /// A batch is there. Where all of it was dropped meanwhile it brings nothing.
-    fn arrives(&mut self, from: u64) {
+    pub(super) fn arrives(&mut self, from: u64) {
         if from <= self.fetched {
             self.fetched = self.fetched.max(from + self.batch);
         }
@@ -106,14 +110,18 @@ impl Fetcher {
         }
     }
 
-    /// When each batch was asked for, and when it was there.
-    pub(in crate::world) fn batches(&self, storage: &Storage) -> Vec<(Nanos, Nanos)> {
-        storage.accesses(self.seat.process).to_vec()
+    /// When each batch of a buffer was asked for, and when it was there; `None`: it is another fetcher's.
+    pub(in crate::world) fn batches<'a>(
+        &self,
+        playout: usize,
+        storage: &'a Storage,
+    ) -> Option<&'a [(Nanos, Nanos)]> {
+        (self.playout == playout).then(|| storage.accesses(self.seat.process))
     }
 
-    /// When the batch was asked for that is not there yet.
-    pub(in crate::world) fn open(&self, storage: &Storage) -> Option<Nanos> {
-        storage.open_access(self.seat.process)
+    /// When the batch of a buffer was asked for that is not there yet.
+    pub(in crate::world) fn open(&self, playout: usize, storage: &Storage) -> Option<Nanos> {
+        storage.open_access(self.seat.process).filter(|_| self.playout == playout)
     }
 
     pub(in crate::world) fn next(
@@ -219,9 +227,9 @@ impl Viewer {
             return self.next(now, storage, playouts);
         };
         if !playout.is_ready(playout.played + self.plan.access) {
-            playout.player_waits = true;
-            // It waits for this one, which does not come before it has fetched.
-            if std::mem::take(&mut playout.fetcher_waits) {
+            // It waits for this one, which does not come before it has fetched; it is told once.
+            let is_told = std::mem::replace(&mut playout.player_waits, true);
+            if !is_told && std::mem::take(&mut playout.fetcher_waits) {
                 return Step::Signal(playout.signals.1);
             }
             return Step::Wait(self.seat.signal);
@@ -249,6 +257,11 @@ impl Viewer {
             return Step::Signal(playout.signals.1);
         }
         Step::SleepUntil(self.plan.release())
+    }
+
+    /// Which buffer it plays from.
+    pub(in crate::world) fn playout(&self) -> usize {
+        self.playout
     }
 
     /// What it did until the run's end, with its CPU time and the time it waited for one.
