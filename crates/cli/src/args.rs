@@ -23,6 +23,7 @@ pub mod lab;
 mod manual;
 pub mod planning;
 mod stream;
+mod top;
 mod trace;
 mod validate;
 
@@ -32,6 +33,7 @@ pub use gates::*;
 pub use init::*;
 pub use manual::*;
 pub use stream::*;
+pub use top::*;
 pub use trace::*;
 pub use validate::*;
 
@@ -95,6 +97,9 @@ pub enum Verb {
     /// Record scheduling events, and analyse what threads got
     #[command(after_help = EXIT_CODES)]
     Trace(TraceArgs),
+    /// Show threads by latency and misses now, reservations with use and slack, CPUs with steal time
+    #[command(after_help = EXIT_CODES)]
+    Top(TopArgs),
     /// Measure wake-up latency: one sample for each planned activation, missed ones counted
     #[command(after_help = EXIT_CODES)]
     Latency(LatencyArgs),

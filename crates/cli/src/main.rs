@@ -34,6 +34,7 @@ mod rights;
 mod run;
 mod session;
 mod stream;
+mod top;
 mod trace;
 mod validate;
 
@@ -88,6 +89,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Compare(args) => compare::compare(args, session),
         Verb::Plan(args) => planning::plan(args, session),
         Verb::Apply(args) => apply::apply(args, session),
+        Verb::Top(args) => top::top(args, session),
         Verb::Trace(args) => trace::trace(args, session),
         Verb::Latency(args) => latency::latency(args, session),
         Verb::Lab(args) => lab::lab(args, session),

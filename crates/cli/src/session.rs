@@ -197,6 +197,22 @@ impl Session {
         print(&harmless(text, self.color))
     }
 
+    /// The same for a command that has nothing else to do: `false` when whoever reads it has stopped.
+    ///
+    /// # Errors
+    /// As [`Session::print`].
+    pub fn print_to_reader(&self, text: &str) -> Result<bool, Failure> {
+        printed(&harmless(text, self.color))
+    }
+
+    /// Prints a document that is a line already; `false` when whoever reads it has stopped.
+    ///
+    /// # Errors
+    /// As [`Session::print`].
+    pub fn print_json_line(&self, line: &str) -> Result<bool, Failure> {
+        printed(&harmless_json(line.to_owned()))
+    }
+
     /// Prints a document on standard output.
     ///
     /// # Errors
@@ -355,13 +371,19 @@ fn print_json(document: &serde_json::Value) -> Result<(), Failure> {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
+    printed(text).map(drop)
+}
+
+/// `false` when whoever reads it has stopped.
+fn printed(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => {
             let said = format!("standard output could not be written: {error}");
             Err(Failure::new(Code::Machine, said).help("make room, or send it elsewhere"))
         }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
     }
 }
 

@@ -45,6 +45,7 @@ mod streams;
 mod switches;
 pub mod tasks;
 mod threads;
+pub mod top;
 pub mod watching;
 pub mod window;
 pub mod world;

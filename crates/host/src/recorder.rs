@@ -23,9 +23,11 @@ use collector::{Collector, Live};
 
 mod collector;
 mod journalled;
+mod live;
 mod segments;
 
 pub use journalled::JournalledRecording;
+pub use live::LiveRecording;
 pub use segments::PageFile;
 
 /// Buffer of each CPU unless another is asked for. A busy CPU makes about 1 MB of scheduling events a second.
@@ -96,6 +98,35 @@ pub struct Recording {
     cpus: CpuSet,
     keep: Option<Nanos>,
     texts: Texts,
+}
+
+/// Ring buffers of an instance of our own, with their events enabled, that record nothing yet.
+struct Buffers {
+    // Dropped first: the kernel keeps an instance that somebody still reads.
+    readers: Vec<RawPages>,
+    instance: Arc<TraceInstance>,
+    texts: Texts,
+}
+
+impl Buffers {
+    fn make(
+        tracefs: &Tracefs,
+        name: &str,
+        options: &RecordingOptions,
+        cpus: &CpuSet,
+    ) -> Result<Buffers, KernelError> {
+        let instance = Arc::new(tracefs.create_instance(name)?);
+        instance.set_clock(CLOCK)?;
+        instance.set_buffer_size(options.buffer)?;
+        instance.set_option("overwrite", true)?;
+        // Programs write their markers to the tracer's own file; kernels before 6.10 cannot copy them here.
+        let _ = instance.set_option("copy_trace_marker", true);
+        let events: Vec<&str> = options.events.iter().map(String::as_str).collect();
+        instance.enable_events(&events)?;
+        let readers = cpus.iter().map(|cpu| instance.raw_pages(cpu)).collect::<Result<_, _>>()?;
+        let texts = Texts::read(tracefs, &options.events)?;
+        Ok(Buffers { readers, instance, texts })
+    }
 }
 
 /// The texts records are read by.
@@ -211,7 +242,10 @@ impl Texts {
             |what: &str| KernelError::from_io(Operation::Read, what, &std::io::ErrorKind::InvalidData.into());
         let layout = parse_header_page(&self.header_page).ok().and_then(|l| l.with_page_size(page_size));
         let layout = layout.ok_or_else(|| unusable("events/header_page"))?;
-        let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        // Only functions that timers call have addresses here.
+        let has_timers = self.formats.keys().any(|name| name.starts_with("timer:"));
+        let symbols = has_timers.then(|| std::fs::read_to_string("/proc/kallsyms").unwrap_or_default());
+        let symbols = symbols.unwrap_or_default();
         let formats = self.formats.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let table = EventTable::new(Endian::NATIVE, formats, Symbols::parse(&symbols));
         Ok(LivePages::new(table.map_err(|e| unusable(&e.to_string()))?, layout))
@@ -233,18 +267,8 @@ impl Recording {
         options: &RecordingOptions,
         cpus: CpuSet,
     ) -> Result<Recording, KernelError> {
-        let instance = Arc::new(tracefs.create_instance(name)?);
-        instance.set_clock(CLOCK)?;
-        instance.set_buffer_size(options.buffer)?;
-        instance.set_option("overwrite", true)?;
-        // Programs write their markers to the tracer's own file; kernels before 6.10 cannot copy them here.
-        let _ = instance.set_option("copy_trace_marker", true);
-        let events: Vec<&str> = options.events.iter().map(String::as_str).collect();
-        instance.enable_events(&events)?;
+        let Buffers { readers, instance, texts } = Buffers::make(tracefs, name, options, &cpus)?;
         let marker = instance.marker()?;
-        let readers: Vec<RawPages> =
-            cpus.iter().map(|cpu| instance.raw_pages(cpu)).collect::<Result<_, _>>()?;
-        let texts = Texts::read(tracefs, &options.events)?;
         let live = match options.stop_when {
             Some(stop_when) => Some(Live::new(texts.live(instance.page_size()?)?, stop_when)),
             None => None,

@@ -166,15 +166,18 @@ fn cpu_capacity(kernel: &dyn Kernel, cpu: u32) -> u64 {
     kernel.read_text(Path::new(&path)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1024)
 }
 
+/// Whether a thread of this policy holds a reservation. The kernel's frequency threads are in the class with one that is not booked.
+pub fn is_reservation(kernel: &dyn Kernel, tid: Tid, policy: &SchedPolicy) -> bool {
+    policy.is_deadline() && !kernel.name(tid).is_ok_and(|name| name.starts_with("sugov:"))
+}
+
 /// The reservations that threads of the machine have now. Threads that end meanwhile are left out.
 pub fn reservations(kernel: &dyn Kernel) -> Result<Vec<(Tid, SchedPolicy)>, KernelError> {
     let mut held = Vec::new();
     for process in kernel.processes()? {
         for tid in kernel.threads(process).unwrap_or_default() {
             let Ok(attr) = kernel.scheduler(tid) else { continue };
-            // The kernel's frequency threads are in the class with a reservation that is not booked.
-            let special = || kernel.name(tid).is_ok_and(|name| name.starts_with("sugov:"));
-            if attr.policy.is_deadline() && !special() {
+            if is_reservation(kernel, tid, &attr.policy) {
                 held.push((tid, attr.policy));
             }
         }

@@ -45,6 +45,7 @@ pub mod real;
 pub mod ring;
 pub mod root_domains;
 pub mod sched;
+pub mod schedstat;
 pub mod scripted;
 pub mod signals;
 #[cfg(test)]

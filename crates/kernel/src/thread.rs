@@ -9,6 +9,7 @@ use surety_units::{Nanos, Tid};
 
 use crate::command::of_status;
 use crate::error::{KernelError, Operation};
+use crate::schedstat::Schedstat;
 
 /// The calling thread's number.
 pub fn own_tid() -> Tid {
@@ -74,7 +75,7 @@ pub fn unlock_memory() {
 /// that (`CONFIG_SCHED_INFO`).
 pub fn own_wait_time() -> Option<Nanos> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Nanos::new)
+    Some(Schedstat::parse(&text)?.waited)
 }
 
 /// Lets another thread of the same CPU run first, where one waits (`sched_yield`).

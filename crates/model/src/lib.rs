@@ -35,6 +35,7 @@ pub mod reservation;
 pub mod source;
 pub mod startup;
 pub mod tested;
+pub mod top;
 pub mod until;
 pub mod verdict;
 pub mod wakeups;

@@ -12,6 +12,7 @@ pub mod html;
 pub mod json;
 pub mod plan_file;
 pub mod table;
+pub mod top;
 pub mod traces;
 
 mod compare;

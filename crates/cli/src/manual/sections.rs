@@ -271,6 +271,17 @@ const ROWS: &[Row] = &[
         documents: &["docs/formats/trace-events.md", "docs/formats/trace-perfetto.md"],
     },
     Row {
+        verb: "top",
+        examples: &[
+            ("Who waits now, and who has the CPU instead", "sudo surety top"),
+            ("Wake-ups later than 200 us first", "sudo surety top --sort missed --late 200us"),
+            ("A minute into a file", "sudo surety top --record load.jsonl --count 60"),
+            ("What was recorded", "surety top --replay load.jsonl"),
+        ],
+        see: &["surety-latency(1)", "surety-trace-explain(1)", "top(1)"],
+        documents: &["docs/top.md"],
+    },
+    Row {
         verb: "latency",
         examples: &[
             ("Ten seconds on all CPUs, at FIFO 80", "sudo surety latency"),

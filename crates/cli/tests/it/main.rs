@@ -43,5 +43,6 @@ mod schemas;
 mod simulated;
 mod startups;
 mod streams;
+mod top;
 mod truth;
 mod validation;

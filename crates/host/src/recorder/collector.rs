@@ -23,7 +23,7 @@ const ROUND: Duration = Duration::from_millis(250);
 const LIVE_ROUND: Duration = Duration::from_millis(100);
 /// An event gets its time before it can be read. A CPU that a hypervisor stops between the two takes that long at most;
 /// what takes longer comes late and is counted.
-const BEING_WRITTEN: Nanos = Nanos::from_millis(10);
+pub(super) const BEING_WRITTEN: Nanos = Nanos::from_millis(10);
 
 /// An error of this program, which took the thread with it.
 pub(super) fn lost_thread() -> KernelError {

@@ -17,6 +17,20 @@ pub struct JournalledRecording<'a> {
     entry: Option<Journalled<'a>>,
 }
 
+/// A name for an instance of this process, which is in the journal from now on, where there is one.
+pub(super) fn entered<'a>(
+    journal: Option<&'a Journal>,
+    kernel: &'a dyn Kernel,
+) -> Result<(String, Option<Journalled<'a>>), RecordingError> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("surety-{}-{number}", kernel.own_pid());
+    let entry = journal
+        .map(|journal| Journalled::record(journal, kernel, Entry::TraceInstance { name: name.clone() }))
+        .transpose()?;
+    Ok((name, entry))
+}
+
 impl<'a> JournalledRecording<'a> {
     /// Starts a recording in an instance named after this process; with a journal, the name is in it before the instance
     /// is made. See [`Recording::start`].
@@ -30,12 +44,7 @@ impl<'a> JournalledRecording<'a> {
         options: &RecordingOptions,
         cpus: CpuSet,
     ) -> Result<JournalledRecording<'a>, RecordingError> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("surety-{}-{number}", kernel.own_pid());
-        let entry = journal
-            .map(|journal| Journalled::record(journal, kernel, Entry::TraceInstance { name: name.clone() }))
-            .transpose()?;
+        let (name, entry) = entered(journal, kernel)?;
         let recording = Recording::start(tracefs, &name, options, cpus)?;
         Ok(JournalledRecording { recording, entry })
     }
