@@ -94,16 +94,30 @@ fn mentions(text: &str) -> Vec<String> {
     found
 }
 
+/// A command in which what a shell puts in, such as a process id, is a number.
+fn substituted(command: &str) -> String {
+    let mut out = command.replace("$!", "1");
+    while let Some((before, rest)) = out.split_once("$(")
+        && let Some((_, behind)) = rest.split_once(')')
+    {
+        out = format!("{before}1{behind}");
+    }
+    out
+}
+
 /// The words of a command without what is the shell's, with values in the place of words that stand for one.
 fn words(command: &str) -> Vec<String> {
-    let words = surety_host::split_command(command.trim_end_matches('\\')).unwrap_or_else(|e| panic!("{e}"));
-    let words = words.into_iter().take_while(|word| !["|", ">", "&&", "||", ";"].contains(&word.as_str()));
+    let command = substituted(command.trim_end_matches('\\'));
+    let words = surety_host::split_command(&command).unwrap_or_else(|e| panic!("{e}"));
+    let words =
+        words.into_iter().take_while(|word| !["|", ">", ">>", "&&", "||", ";"].contains(&word.as_str()));
     let value = |word: &str| {
         let bare = word.trim_start_matches('[').trim_end_matches(']').trim_end_matches("...");
         let is_number = bare == "N" || (bare.starts_with('{') && bare.ends_with('}'));
         match bare {
             "TIME" | "PERIOD" => "1ms".to_owned(),
             "PERCENT" | "{percent}%" => "10%".to_owned(),
+            "VERB" => "run".to_owned(),
             _ if is_number => "1".to_owned(),
             bare => bare.to_owned(),
         }
@@ -136,6 +150,7 @@ fn mistake_in_mention(command: &str) -> Option<clap::Error> {
     let is_unfinished = match error.kind() {
         ErrorKind::MissingRequiredArgument
         | ErrorKind::MissingSubcommand
+        | ErrorKind::DisplayHelp
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => true,
         // An option without its value.
         ErrorKind::InvalidValue => error
