@@ -143,7 +143,8 @@ fn a_start_up_is_told_in_words() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
     simulated(place, &workload("hdd-2004", "kyber", 2), 60);
-    let words = text(&surety(place, &["trace", "explain", "w.dat", "--startup", "program"]));
+    let words =
+        text(&surety(place, &["trace", "explain", "w.dat", "--startup", "program", "--width", "100"]));
     for expected in [
         "median  start-up ",
         "slowest  start-up ",

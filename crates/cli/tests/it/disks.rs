@@ -76,7 +76,7 @@ fn recording(directory: &Path, reads: usize, think: &str) -> String {
 }
 
 fn run(path: &str, seconds: &str, device: &Loop) -> Output {
-    surety(&["run", path, "--for", seconds, "--no-trace", "--disk", &device.binding()])
+    surety(&["run", path, "--for", seconds, "--no-trace", "--verbose", "--disk", &device.binding()])
 }
 
 #[test]
