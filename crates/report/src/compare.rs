@@ -73,13 +73,14 @@ impl Block {
         format!("{}{deadline}; {time}", self.kind)
     }
 
+    /// One unit for all rows: that of the longest p95 there is, else of the longest median or the deadline.
     fn unit(&self, rows: &[Row<'_>]) -> TimeUnit {
-        let medians = rows.iter().filter_map(|r| {
-            let activity = r.record.activity(&self.name)?;
-            self.distribution(activity)?.quantile(0.5).filter(|median| *median != Nanos::MAX)
-        });
-        let of_deadline = self.deadline.filter(|_| self.metric == Metric::Response);
-        TimeUnit::fitting(of_deadline.or(medians.max()).unwrap_or(Nanos::MILLISECOND))
+        let longest = |q: f64| {
+            let of_row = |row: &Row<'_>| self.distribution(row.record.activity(&self.name)?)?.quantile(q);
+            rows.iter().filter_map(of_row).filter(|time| *time != Nanos::MAX).max()
+        };
+        let known = longest(0.95).or_else(|| longest(0.5)).or(self.deadline);
+        TimeUnit::fitting(known.unwrap_or(Nanos::MILLISECOND))
     }
 }
 
