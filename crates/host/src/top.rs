@@ -22,16 +22,9 @@ use surety_units::{Nanos, Tid};
 use crate::recorder::{LiveRecording, RecordingError, RecordingOptions};
 
 /// What is recorded: who runs, and who wants to. Interrupts and timers would be half of all events and say nothing here.
-const EVENTS: &[&str] = &[
-    "sched:sched_switch",
-    "sched:sched_waking",
-    "sched:sched_wakeup",
-    "sched:sched_wakeup_new",
-    "sched:sched_migrate_task",
-    "sched:sched_process_fork",
-    "sched:sched_process_exec",
-    "sched:sched_process_exit",
-];
+fn events() -> Vec<&'static str> {
+    surety_trace::EVENTS.iter().copied().filter(|event| event.starts_with("sched:")).collect()
+}
 
 /// Readings of a thread's name until it is read again though the thread did nothing.
 const NAME_KEPT: u32 = 32;
@@ -181,7 +174,7 @@ impl<'a> Tracing<'a> {
     ) -> Result<Tracing<'a>, RecordingError> {
         let tracefs = Tracefs::open()?;
         let cpus = kernel.online_cpus()?;
-        let options = RecordingOptions::of(EVENTS);
+        let options = RecordingOptions::of(&events());
         let recording = LiveRecording::start(&tracefs, Some(journal), kernel, &options, &cpus)?;
         Ok(Tracing { recording, interval: IntervalBuilder::new(clock::monotonic(), late) })
     }

@@ -488,13 +488,8 @@ pub fn amount(value: f64, unit: &str) -> String {
 /// Any table: titles and rows of cells. Columns in which every cell looks like a number stand on the right. Missing
 /// cells are empty, cells beyond the titles are left out.
 pub fn cells(header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
-    keyed_cells(1, header, rows, style)
-}
-
-/// The same where the first `keys` columns name a line together: a table that is cut into panels for want of room repeats them.
-pub fn keyed_cells(keys: usize, header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
     let header: Vec<(String, u8)> = header.iter().map(|title| ((*title).to_owned(), 0)).collect();
-    sheet_of(&header, rows).text_led(keys, style)
+    sheet_of(&header, rows).text(style)
 }
 
 /// Any table, the titles with how soon each column is left out for want of room: the highest number first, 0 never.

@@ -16,7 +16,7 @@ use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals, Wait};
 
 /// Switches of a CPU that are remembered; what a thread waited for before them is not known.
 pub const SWITCHES_MAX: usize = 1 << 14;
-/// Who had the CPU, of one thread: so many at most are told.
+/// Who had the CPU, of one thread: this number at most is told.
 pub const INSTEAD_MAX: usize = 4;
 /// Wake-ups of a thread in one interval of which each latency is kept; of more the maximum is still exact.
 pub const WAKEUPS_MAX: usize = 1 << 17;

@@ -14,7 +14,7 @@ pub struct TopArgs {
     /// Length of an interval, 100ms at least
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Nanos,
-    /// End after so many intervals [default: at q or Ctrl-C, a replay at its end]
+    /// End after this number of intervals [default: at q or Ctrl-C, a replay at its end]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// What threads are ordered by

@@ -22,7 +22,7 @@ use surety_units::Nanos;
 
 use super::places;
 
-/// Of activations, so many may be late by the promise that is written.
+/// The part of the activations that may be late by the promise that is written.
 const LATE: f64 = 0.01;
 /// A share that is promised is so much more than what was used.
 const SHARE_MARGIN: f64 = 1.1;

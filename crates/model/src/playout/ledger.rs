@@ -45,7 +45,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Of a stream that moves batches of so many bytes in a mode, with all of its credit.
+    /// Of a stream that moves batches of `batch` bytes in a mode, with all of its credit.
     pub fn new(stream: &Stream, batch: u64, mode: BatchMode, now: Nanos) -> Ledger {
         let batch = batch.max(1);
         let count = buffer_of(stream, batch).div_ceil(batch).max(BATCHES_MIN);
@@ -79,12 +79,6 @@ impl Ledger {
     /// Where the next batch begins: behind what is there or under way, and behind what nobody needs any more.
     pub fn next(&self) -> u64 {
         self.under_way.back().map_or(0, |last| last.from + self.batch).max(self.moved)
-    }
-
-    /// When the oldest batch was wanted that is not there yet.
-    pub fn open(&self) -> Option<Nanos> {
-        let open = self.under_way.iter().filter(|batch| batch.done.is_none());
-        open.map(|batch| batch.wanted).min()
     }
 
     /// So far the buffer was filled from its file, or emptied, and the program has come.

@@ -154,7 +154,7 @@ impl Default for Flusher {
 }
 
 impl Flusher {
-    /// On a machine whose programs and page cache have so many bytes of memory.
+    /// On a machine whose programs and page cache have `memory` bytes.
     pub(super) fn of(memory: u64) -> Flusher {
         let (background, limit) = (memory / 10 / PAGE, memory / 5 / PAGE);
         Flusher {

@@ -91,11 +91,10 @@ impl Io {
         found.unwrap_or_default()
     }
 
-    /// Of the stream with a buffer, when the oldest batch was wanted that is not there yet.
+    /// Of the stream with a buffer and a fetcher of its own, as those with a bound have, when the batch was asked for that is not there yet.
     pub fn open(&self, playout: usize) -> Option<Nanos> {
         self.actors.iter().find_map(|actor| match actor {
             Actor::Fetcher(fetcher) => fetcher.open(playout, &self.storage),
-            Actor::Station(station) => station.open(playout),
             _ => None,
         })
     }

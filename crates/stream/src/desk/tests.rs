@@ -22,9 +22,9 @@ type Drawn = (u64, u64, i64, u64);
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// So many microseconds pass.
+    /// Time that passes, us.
     Passes(i64),
-    /// The program of a stream takes so many bytes, where they are there.
+    /// The program of a stream takes bytes, where they are there.
     Takes(usize, u64),
     /// The batch under way at this place of all is there.
     Comes(usize),
@@ -68,7 +68,7 @@ fn contract(section: &Section) -> Contract {
         .with_buffer(section.buffer.unwrap().0)
 }
 
-/// A file of so many bytes, which is over before nothing of it.
+/// A file of this length, which is over before nothing of it.
 fn source(bytes: u64) -> (tempfile::NamedTempFile, Source) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&vec![7; usize::try_from(bytes).unwrap()]).unwrap();

@@ -103,7 +103,7 @@ impl Station {
         self.pace.mode()
     }
 
-    /// Another stream, whose file has so many bytes; its requests are counted in an account.
+    /// Another stream, whose file has `bytes` bytes; its requests are counted in an account.
     pub(in crate::world) fn attach(
         &mut self,
         stream: &Stream,
@@ -126,19 +126,16 @@ impl Station {
 
     /// Of the stream with a buffer, when each batch was wanted and when it was there; `None`: it is another station's.
     pub(in crate::world) fn batches(&self, playout: usize) -> Option<&[(Nanos, Nanos)]> {
-        let track = self.tracks.iter().find(|track| track.playout == playout)?;
-        Some(&track.batches)
-    }
-
-    /// When the oldest batch of such a stream was wanted that is not there yet.
-    pub(in crate::world) fn open(&self, playout: usize) -> Option<Nanos> {
-        self.tracks.iter().find(|track| track.playout == playout)?.ledger.open()
+        Some(&self.track(playout)?.batches)
     }
 
     /// Bytes of the buffer of such a stream, in whole batches.
     pub(in crate::world) fn buffer(&self, playout: usize) -> Option<u64> {
-        let track = self.tracks.iter().find(|track| track.playout == playout)?;
-        Some(track.ledger.memory())
+        Some(self.track(playout)?.ledger.memory())
+    }
+
+    fn track(&self, playout: usize) -> Option<&Track> {
+        self.tracks.iter().find(|track| track.playout == playout)
     }
 
     /// What the disk had for itself until an instant.
