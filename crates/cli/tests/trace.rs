@@ -290,7 +290,7 @@ fn stats_show_jobs_and_say_what_is_missing() {
     assert_eq!(player["doubtful"], 1);
     assert_eq!(documented_but_not_in(&seen), BTreeSet::new());
 
-    let table = place.run(&["trace", "stats", "a.dat"]);
+    let table = place.run(&["trace", "stats", "a.dat", "--width", "100"]);
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(text.contains("8795 player"), "{text}");
     assert!(text.contains("by their own markers for threads that write them (1)"), "{text}");
@@ -452,7 +452,8 @@ fn explain_tells_the_worst_jobs_and_shares_every_response_out() {
     let (documented, written) = (explain_page(), explain_keys(&everybody));
     assert_eq!(documented, written);
 
-    let output = place.run(&["trace", "explain", "a.dat", "--comm", "player", "--worst", "1"]);
+    let output =
+        place.run(&["trace", "explain", "a.dat", "--comm", "player", "--worst", "1", "--width", "100"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for expected in ["8795 player, job ", "starts to run", "done", "slowest 0.1 %", "1 job of 8795 player"] {
         assert!(text.contains(expected), "{expected}: {text}");
@@ -564,7 +565,7 @@ fn irqs_show_every_interrupt_as_documented() {
             || key.rsplit_once('.').is_some_and(|(above, _)| above.ends_with("_ns"));
         assert!(is_time || documented.contains(key.as_str()), "{key} is not documented");
     }
-    let table = place.run(&["trace", "irqs", "b.dat"]);
+    let table = place.run(&["trace", "irqs", "b.dat", "--width", "100"]);
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(text.contains("softirq") && text.contains("/s"), "{text}");
     assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
@@ -610,7 +611,8 @@ fn a_recorded_task_is_fitted_and_simulated() {
     let record = ["trace", "record", "-o", "b.dat", "--keep-capabilities", "all", "--", surety];
     let made = place.run(&[&record[..], &run[..]].concat());
     assert!(place.files().contains("b.dat"), "{}", words(&made));
-    let arguments = ["trace", "fit", "b.dat", "--no-irqs", "--comm", "beat", "-o", "f.toml"];
+    let arguments =
+        ["trace", "fit", "b.dat", "--no-irqs", "--comm", "beat", "-o", "f.toml", "--width", "100"];
     let fitted = place.run(&arguments);
     let text = String::from_utf8_lossy(&fitted.stdout).into_owned();
     assert_eq!(fitted.status.code(), Some(0), "{}", words(&fitted));

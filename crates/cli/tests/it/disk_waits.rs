@@ -89,7 +89,9 @@ fn a_simulated_reader_behind_a_writer_is_told_who_delayed_it() {
     assert!(told.iter().any(|(cause, name, _)| cause == "disk-scheduler" && name == "writer"), "{told:?}");
     assert!(of("disk-seek") > 0 && of("disk-rotation") > 0 && of("disk-service") == 0, "{told:?}");
 
-    let output = surety(place, &["trace", "explain", "w.dat", "--disk", "--comm", "reader", "--worst", "1"]);
+    let explain =
+        ["trace", "explain", "w.dat", "--disk", "--comm", "reader", "--worst", "1", "--width", "100"];
+    let output = surety(place, &explain);
     let words = text(&output);
     for expected in ["wait for a disk of", "I/O scheduler: behind writer", "disk: transfer", "mean of a wait"]
     {
