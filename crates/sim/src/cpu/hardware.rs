@@ -305,12 +305,10 @@ pub struct Hardware {
 /// CPUs by what they do; kept where there are several.
 #[derive(Clone, Debug)]
 pub(crate) struct Sets {
-    /// Those that must choose again.
-    pub(crate) due: Places,
-    /// Those without a thread.
-    pub(crate) idle: Places,
-    /// Those that run a thread of each scheduler, by rank.
-    pub(crate) running: Vec<Places>,
+    /// Those that must choose again, and how many they are.
+    due: (Places, usize),
+    /// Those that run a thread of each scheduler, by rank, and those without a thread.
+    running: Vec<Places>,
     /// Those that run another thread, or one by other means, since somebody last took them out.
     pub(crate) changed: Places,
     /// Which other one each last chose out of several that are alike (`distribute_cpu_mask_prev`).
@@ -320,15 +318,26 @@ pub(crate) struct Sets {
 impl Sets {
     pub(crate) fn new(cpus: usize, ranks: usize) -> Sets {
         let none = Places::none(cpus);
-        let mut idle = none.clone();
-        (0..cpus).for_each(|cpu| idle.set(cpu, true));
-        Sets {
-            due: none.clone(),
-            changed: idle.clone(),
-            idle,
-            running: vec![none; ranks],
-            chosen: vec![0; cpus],
-        }
+        let mut all = none.clone();
+        (0..cpus).for_each(|cpu| all.set(cpu, true));
+        let mut running = vec![none.clone(); ranks];
+        running.push(all.clone());
+        Sets { due: (none, 0), changed: all, running, chosen: vec![0; cpus] }
+    }
+
+    /// CPUs without a thread.
+    pub(crate) fn idle(&self) -> &Places {
+        self.running.last().expect("a set for each scheduler, and this one")
+    }
+
+    /// CPUs that run a thread of each scheduler, by rank.
+    pub(crate) fn by_rank(&self) -> &[Places] {
+        &self.running[..self.running.len() - 1]
+    }
+
+    /// CPUs that run a thread of a less important scheduler than this one, by theirs, and those without a thread.
+    pub(crate) fn below(&self, rank: Rank) -> &[Places] {
+        &self.running[rank.0 + 1..]
     }
 }
 
@@ -384,9 +393,10 @@ impl Hardware {
 
     /// Has a CPU choose again as soon as the present event is over.
     pub fn reschedule(&mut self, cpu: usize) {
-        self.cpus[cpu].reschedule = true;
-        if self.cpus.len() > 1 {
-            self.sets.due.set(cpu, true);
+        let was_due = std::mem::replace(&mut self.cpus[cpu].reschedule, true);
+        if !was_due && self.cpus.len() > 1 {
+            self.sets.due.0.set(cpu, true);
+            self.sets.due.1 += 1;
         }
     }
 
@@ -399,10 +409,23 @@ impl Hardware {
 
     /// A CPU chooses now.
     pub(crate) fn chooses(&mut self, cpu: usize) {
-        self.cpus[cpu].reschedule = false;
-        self.cpus[cpu].serves = false;
+        let was_due = std::mem::replace(&mut self.cpus[cpu].reschedule, false);
+        let served = std::mem::replace(&mut self.cpus[cpu].serves, false);
         if self.cpus.len() > 1 {
-            self.sets.due.set(cpu, false);
+            if was_due {
+                self.sets.due.0.set(cpu, false);
+                self.sets.due.1 -= 1;
+            }
+            if served {
+                self.sets.changed.set(cpu, true);
+            }
+        }
+    }
+
+    /// The thread a CPU is about to run is one that a more important scheduler serves.
+    pub(crate) fn serves(&mut self, cpu: usize) {
+        self.cpus[cpu].serves = true;
+        if self.cpus.len() > 1 {
             self.sets.changed.set(cpu, true);
         }
     }
@@ -412,12 +435,15 @@ impl Hardware {
         if let [cpu] = &self.cpus[..] {
             return (cpu.reschedule && cpu.handling.is_none()).then_some(0);
         }
-        self.sets.due.find(|cpu| self.cpus[cpu].handling.is_none())
+        match self.sets.due.1 {
+            0 => None,
+            _ => self.sets.due.0.find(|cpu| self.cpus[cpu].handling.is_none()),
+        }
     }
 
     /// CPUs without a thread that are not about to choose, the lowest first.
     pub fn idle_cpus(&self) -> impl Iterator<Item = usize> + Clone + '_ {
-        self.sets.idle.iter().filter(|cpu| !self.cpus[*cpu].reschedule)
+        self.sets.idle().iter().filter(|cpu| !self.cpus[*cpu].reschedule)
     }
 
     /// Gives a CPU to a thread, or to none.
@@ -426,15 +452,14 @@ impl Hardware {
             self.cpus[cpu].current = thread;
             return;
         }
-        if let Some(left) = self.cpus[cpu].current {
-            let rank = self.thread(left).rank;
-            self.sets.running[rank.0].set(cpu, false);
+        let idle = self.sets.running.len() - 1;
+        let place = |thread: Option<ThreadId>| thread.map_or(idle, |thread| self.thread(thread).rank.0);
+        let (left, entered) = (place(self.cpus[cpu].current), place(thread));
+        if left != entered {
+            self.sets.running[left].set(cpu, false);
+            self.sets.running[entered].set(cpu, true);
         }
-        if let Some(entered) = thread {
-            let rank = self.thread(entered).rank;
-            self.sets.running[rank.0].set(cpu, true);
-        }
-        self.sets.idle.set(cpu, thread.is_none());
+        self.sets.changed.set(cpu, true);
         self.cpus[cpu].current = thread;
     }
 

@@ -50,36 +50,45 @@ impl Places {
 
     /// The first behind a place that fits, those up to it last.
     pub fn next_behind(&self, place: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
-        Places::next_of(std::iter::once(self), place, fits)
+        Places::next_of(std::slice::from_ref(self), place, fits)
     }
 
     /// The same of those that are in any of some sets.
     #[inline]
-    pub fn next_of<'a>(
-        sets: impl Iterator<Item = &'a Places> + Clone,
-        place: usize,
-        fits: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        let count = sets.clone().next().map_or(0, |set| set.words.len());
+    pub fn next_of(sets: &[Places], place: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let count = sets.first().map_or(0, |set| set.words.len());
+        let all = |word: usize| sets.iter().fold(0, |all, set| all | set.words[word]);
         let (begin, above) = ((place + 1) / 64, !0 << ((place + 1) % 64));
-        // The word that is begun within is looked at again at the end, for what is before that.
-        (begin..count).chain(0..=begin.min(count.saturating_sub(1))).enumerate().find_map(|(turn, word)| {
-            let all = sets.clone().fold(0, |all, set| all | set.words[word]);
-            let wanted = if word != begin {
-                !0
-            } else if turn == 0 {
-                above
-            } else {
-                !above
-            };
-            members(word, all & wanted).find(|cpu| fits(*cpu))
-        })
+        let mut wanted = above;
+        for word in begin..count {
+            if let Some(cpu) = members(word, all(word) & wanted).find(|cpu| fits(*cpu)) {
+                return Some(cpu);
+            }
+            wanted = !0;
+        }
+        // The word that was begun within is looked at again, for what is before that.
+        for word in 0..count.min(begin + 1) {
+            let wanted = if word == begin { !above } else { !0 };
+            if let Some(cpu) = members(word, all(word) & wanted).find(|cpu| fits(*cpu)) {
+                return Some(cpu);
+            }
+        }
+        None
     }
 
     /// All, the lowest place first.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         self.words.iter().enumerate().flat_map(|(place, word)| members(place, *word))
+    }
+
+    /// Whether one is in this set, or in `either` and in none of `others`.
+    pub fn is_any(&self, either: &Places, others: [&Places; 2]) -> bool {
+        let is_any = |(place, word): (usize, &u64)| {
+            let other = either.words[place];
+            *word != 0 || other != 0 && other & !(others[0].words[place] | others[1].words[place]) != 0
+        };
+        self.words.iter().enumerate().any(is_any)
     }
 
     /// Members of this set, and members of `either` that are in one of `sets`.
@@ -155,6 +164,9 @@ impl Ranking {
     #[inline]
     pub fn set(&mut self, cpu: usize, figure: i64) {
         let mut node = self.nodes.len() / 2 + cpu;
+        if self.nodes[node] == figure {
+            return;
+        }
         self.nodes[node] = figure;
         while node > 1 {
             let greater = self.nodes[node].max(self.nodes[node ^ 1]);
@@ -164,6 +176,12 @@ impl Ranking {
             }
             self.nodes[node] = greater;
         }
+    }
+
+    /// The greatest figure.
+    #[inline]
+    pub fn greatest(&self) -> i64 {
+        self.nodes[1]
     }
 
     /// The CPU with the greatest figure above `bound` of those that fit.

@@ -87,7 +87,10 @@ impl Agenda {
 
     /// Lets a slot happen at `time`, and at no other time.
     pub(super) fn arm(&mut self, slot: Slot, time: Nanos) {
-        self.leave(slot);
+        // Mostly it stands nowhere.
+        if self.slots[slot.index()].place != ABSENT {
+            self.leave(slot);
+        }
         self.sequence += 1;
         let node = &mut self.slots[slot.index()];
         let sequence = self.sequence << 8 | node.sequence & 0xff;
@@ -129,8 +132,10 @@ impl Agenda {
 
     /// Keeps a slot from happening.
     pub(super) fn cancel(&mut self, slot: Slot) {
-        self.leave(slot);
-        self.slots[slot.index()].place = ABSENT;
+        if self.slots[slot.index()].place != ABSENT {
+            self.leave(slot);
+            self.slots[slot.index()].place = ABSENT;
+        }
     }
 
     /// Whether a slot is armed.

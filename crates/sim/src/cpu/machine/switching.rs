@@ -108,7 +108,7 @@ impl<P: Programs> Machine<P> {
                 Pick::Thread(thread) => return Some(thread),
                 Pick::Serve(Rank(served)) => match self.policies[served].pick(&mut self.hardware, cpu) {
                     Pick::Thread(thread) => {
-                        self.hardware.cpus[cpu].serves = true;
+                        self.hardware.serves(cpu);
                         return Some(thread);
                     }
                     _ => self.policies[rank].unserved(&mut self.hardware, cpu),

@@ -466,6 +466,10 @@ impl CpuPolicy for Deadline {
         }
     }
 
+    fn looks(&mut self, hardware: &Hardware, cpu: usize) -> bool {
+        self.queues.some_may_wait() && self.lowers(hardware, cpu)
+    }
+
     fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         self.pullable(hardware, cpu).map(|index| self.entities[index].cpu)
     }

@@ -37,6 +37,8 @@ struct Queue {
     /// CPU time on the account of throttling.
     time: Nanos,
     throttled: bool,
+    /// The CPU's running thread has left the class, or another priority, since it last chose.
+    lowered: bool,
 }
 
 impl Queue {
@@ -103,8 +105,6 @@ pub struct Realtime {
     changed: Places,
     /// A thread that is alone in its queue goes nowhere, though it waits (`update_rt_migration` up to 6.6).
     lone_ones_stay: bool,
-    /// CPUs whose running thread has left the class, or another priority, since they last chose.
-    lowered: Places,
 }
 
 impl Realtime {
@@ -124,7 +124,6 @@ impl Realtime {
             changed: Places::none(cpus),
             // Its fair scheduler tells such a kernel: EEVDF came with 6.6.
             lone_ones_stay: hardware.platform.schedulers.iter().any(|word| word.starts_with("cfs")),
-            lowered: Places::none(cpus),
         }
     }
 
@@ -140,10 +139,10 @@ impl Realtime {
     fn insert(&mut self, cpu: usize, priority: u8, thread: ThreadId) {
         let order = self.queues[cpu].threads.insert(key_of(priority.into()), thread.0, []);
         self.entities[thread.index()].place = Some((priority, order));
-        self.firsts[cpu] = match self.firsts[cpu] {
-            Some(first) if first.0 >= priority => Some(first),
-            _ => Some((priority, thread)),
-        };
+        if self.firsts[cpu].is_none_or(|first| first.0 < priority) {
+            self.firsts[cpu] = Some((priority, thread));
+            self.changed.set(cpu, true);
+        }
     }
 
     /// A thread leaves the queue of a CPU.
@@ -155,6 +154,7 @@ impl Realtime {
         if self.firsts[cpu].is_some_and(|(_, first)| first == thread) {
             let priority = |key| u8::try_from(priority_at(key)).expect("priorities end at 99");
             self.firsts[cpu] = threads.first().map(|first| (priority(first.key), ThreadId(first.item)));
+            self.changed.set(cpu, true);
         }
     }
 
@@ -163,18 +163,18 @@ impl Realtime {
         self.firsts[cpu].map(|(priority, _)| usize::from(priority))
     }
 
-    /// The queue of a CPU, or what of it runs, has changed.
+    /// The queue of a CPU has changed.
     fn look_at(&mut self, hardware: &Hardware, cpu: usize) {
         if self.queues.len() > 1 {
             let is_queued = |thread: ThreadId| self.entities[thread.index()].place.is_some();
-            let runs = hardware.current_of(cpu, self.rank).is_some_and(is_queued);
-            let waits = match self.firsts[cpu] {
-                None => false,
-                Some(_) => self.queues[cpu].threads.len() > usize::from(runs || self.lone_ones_stay),
-            };
-            self.crowded.set(cpu, waits);
-            self.changed.set(cpu, true);
+            self.runs(cpu, hardware.current_of(cpu, self.rank).is_some_and(is_queued));
         }
+    }
+
+    /// One of the queue of a CPU runs there, or none does: who else is in it waits.
+    fn runs(&mut self, cpu: usize, runs: bool) {
+        let waits = self.queues[cpu].threads.len() > usize::from(runs || self.lone_ones_stay);
+        self.crowded.set(cpu, waits);
     }
 
     /// One of the least important CPUs that may run `thread` of `priority` and have what is below it, chosen by CPU `from`.
@@ -186,9 +186,9 @@ impl Realtime {
         priority: usize,
     ) -> Option<usize> {
         let fits = |cpu: usize| hardware.thread(thread).may_run_on(cpu);
-        let lower = hardware.sets.running[self.rank.0 + 1..].iter().chain([&hardware.sets.idle]);
         let is_least = |cpu: usize| self.firsts[cpu].is_none() && !hardware.cpus[cpu].serves && fits(cpu);
-        if let Some(chosen) = Places::next_of(lower, hardware.sets.chosen[from], is_least) {
+        let below = hardware.sets.below(self.rank);
+        if let Some(chosen) = Places::next_of(below, hardware.sets.chosen[from], is_least) {
             hardware.sets.chosen[from] = chosen;
             return Some(chosen);
         }
@@ -214,7 +214,7 @@ impl Realtime {
             let above = self.highest(cpu).is_none_or(|highest| priority_of(t) > highest);
             t.rank < self.rank || t.rank == self.rank && !is_queued && above
         };
-        self.lowered.contains(cpu) || hardware.current(cpu).is_some_and(is_lower)
+        self.queues[cpu].lowered || hardware.current(cpu).is_some_and(is_lower)
     }
 
     /// Whether the thread that a CPU runs comes after one of a priority, which is about to take its place.
@@ -238,7 +238,7 @@ impl Realtime {
 
     /// The most important thread that waits elsewhere, may run on a CPU and comes before its own there, and where it waits.
     fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<((usize, ThreadId), usize)> {
-        if self.crowded.is_empty() || self.queues[cpu].throttled || !self.lowers(hardware, cpu) {
+        if self.queues[cpu].throttled || !self.lowers(hardware, cpu) || self.crowded.is_empty() {
             return None;
         }
         let own = self.highest(cpu).unwrap_or(0);
@@ -321,26 +321,25 @@ impl CpuPolicy for Realtime {
         self.remove(cpu, thread);
         self.look_at(hardware, cpu);
         if departure == Departure::Changes && self.queues.len() > 1 && hardware.current(cpu) == Some(thread) {
-            self.lowered.set(cpu, true);
+            self.queues[cpu].lowered = true;
         }
     }
 
     fn switch(
         &mut self,
-        hardware: &mut Hardware,
+        _hardware: &mut Hardware,
         cpu: usize,
         _prev: Option<ThreadId>,
-        _next: Option<ThreadId>,
+        next: Option<ThreadId>,
     ) {
-        self.look_at(hardware, cpu);
+        self.runs(cpu, next.is_some());
     }
 
     fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
-        if self.queues.len() > 1 {
-            self.lowered.set(cpu, false);
-        }
+        let queue = &mut self.queues[cpu];
+        queue.lowered = false;
         match self.firsts[cpu] {
-            Some((_, thread)) if !self.queues[cpu].throttled => Pick::Thread(thread),
+            Some((_, thread)) if !queue.throttled => Pick::Thread(thread),
             _ => Pick::Nothing,
         }
     }
@@ -421,6 +420,10 @@ impl CpuPolicy for Realtime {
         }
     }
 
+    fn looks(&mut self, hardware: &Hardware, cpu: usize) -> bool {
+        self.lowers(hardware, cpu) && !self.crowded.is_empty()
+    }
+
     fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         self.pullable(hardware, cpu).map(|(_, from)| from)
     }
@@ -438,7 +441,7 @@ impl CpuPolicy for Realtime {
 
     fn push_stopped(&mut self, _hardware: &mut Hardware, cpu: usize, _to: usize) {
         // Who stopped the CPU leaves it, and comes before all of the class.
-        self.lowered.set(cpu, true);
+        self.queues[cpu].lowered = true;
     }
 
     fn push(&mut self, hardware: &mut Hardware, cpu: usize) {

@@ -111,7 +111,8 @@ impl Wheel {
     /// Puts a slot into the list that its grain and the present one ask for.
     fn put(&mut self, nodes: &mut [Node], entry: Entry) {
         let grain = grain(entry.time);
-        let level = (63 - (grain ^ self.now).leading_zeros()) / LEVEL_SHIFT;
+        let apart = grain ^ self.now;
+        let level = if apart < LISTS as u64 { 0 } else { (63 - apart.leading_zeros()) / LEVEL_SHIFT };
         let place = (grain >> (level * LEVEL_SHIFT)) as usize % LISTS;
         let list = level as usize * LISTS + place;
         let first = std::mem::replace(&mut self.lists[list], entry.slot);

@@ -71,6 +71,12 @@ impl Queues {
         self.fronts[cpu].deadline
     }
 
+    /// Whether an entity may have to wait somewhere.
+    #[inline]
+    pub(super) fn some_may_wait(&self) -> bool {
+        self.earliest.greatest() != NOTHING
+    }
+
     /// Whether one stands behind the first of a CPU.
     #[inline]
     pub(super) fn has_second(&self, cpu: usize) -> bool {
@@ -107,16 +113,21 @@ impl Queues {
         let queue = &self.queues[cpu];
         let key = |member: &Member<0>| Nanos::new(member.key);
         let second = queue.second().map_or(Nanos::MAX, key);
-        let first = queue.first();
-        self.fronts[cpu] =
-            first.map_or(EMPTY, |first| Front { deadline: key(first), second, entity: first.item });
+        let now =
+            queue.first().map_or(EMPTY, |first| Front { deadline: key(first), second, entity: first.item });
+        let before = std::mem::replace(&mut self.fronts[cpu], now);
         if self.queues.len() == 1 {
             return;
         }
-        self.empty.set(cpu, first.is_none());
-        self.changed.set(cpu, true);
-        let waits = if self.may_be_outranked { self.fronts[cpu].deadline } else { second };
-        self.earliest.set(cpu, if waits == Nanos::MAX { NOTHING } else { -waits.get() });
+        if now.deadline != before.deadline {
+            self.empty.set(cpu, now.deadline == Nanos::MAX);
+            self.changed.set(cpu, true);
+        }
+        let waits = |front: Front| if self.may_be_outranked { front.deadline } else { front.second };
+        if waits(now) != waits(before) {
+            let waits = waits(now);
+            self.earliest.set(cpu, if waits == Nanos::MAX { NOTHING } else { -waits.get() });
+        }
     }
 
     /// A CPU without any entity that fits, the next one behind that which was chosen last, which it becomes; else the CPU whose first

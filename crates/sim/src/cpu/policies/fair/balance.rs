@@ -167,6 +167,7 @@ impl Balance {
     }
 
     /// A thread of the scheduler `of`, or nothing, has run on a CPU for `ran`.
+    #[inline]
     pub(super) fn ran(&mut self, cpu: usize, of: Option<Rank>, ran: Nanos, now: Nanos) {
         let is_outranked = of.is_some_and(|of| of < self.rank);
         if self.outranked.contains(cpu) != is_outranked {
@@ -264,15 +265,10 @@ impl Balance {
         self.cpus[cpu].used.step(now, u64::from(next.is_some()));
     }
 
-    /// CPUs where a thread may wait and not run when they choose; of all others that is known.
-    fn crowded<'a>(&'a self, hardware: &'a Hardware) -> impl Iterator<Item = usize> + 'a {
-        self.by_several.joined(&self.by_one, self.run_others(hardware))
-    }
-
     /// By other schedulers, the CPUs that run their threads.
     fn run_others<'a>(&self, hardware: &'a Hardware) -> impl Iterator<Item = &'a Places> + Clone + use<'a> {
         let own = self.rank.0;
-        hardware.sets.running.iter().enumerate().filter(move |(rank, _)| *rank != own).map(|(_, cpus)| cpus)
+        hardware.sets.by_rank().iter().enumerate().filter(move |(rank, _)| *rank != own).map(|(_, cpus)| cpus)
     }
 
     /// CPUs from which one that looks may take a thread.
@@ -283,7 +279,8 @@ impl Balance {
 
     /// Whether there is such a CPU.
     pub(super) fn is_crowded(&self, hardware: &Hardware) -> bool {
-        self.crowded(hardware).next().is_some()
+        let sets = &hardware.sets;
+        self.by_several.is_any(&self.by_one, [sets.idle(), &sets.by_rank()[self.rank.0]])
     }
 
     /// The CPU for a new or woken thread.
@@ -343,7 +340,7 @@ impl Balance {
     /// Whether a thread of another scheduler runs there.
     #[inline]
     fn runs_other(&self, hardware: &Hardware, cpu: usize) -> bool {
-        !hardware.sets.idle.contains(cpu) && !hardware.sets.running[self.rank.0].contains(cpu)
+        !hardware.sets.idle().contains(cpu) && !hardware.sets.by_rank()[self.rank.0].contains(cpu)
     }
 
     fn seen(&self, hardware: &Hardware, cpu: usize) -> Seen {
