@@ -53,7 +53,7 @@ fn options_of(args: &LatencyArgs, policy: ProbePolicy, cancel: Cancel) -> Result
 
 /// The verb. A run that ends at a spike ends in 1, one whose rule was not met in 4.
 pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
-    let outputs = [args.html.as_ref(), args.gates.junit.as_ref(), args.gates.tap.as_ref()];
+    let outputs = [args.html.as_ref(), args.gates.told.junit.as_ref(), args.gates.told.tap.as_ref()];
     files::check_outputs(outputs.into_iter().chain([args.stop_over.map(|_| &args.output)]))?;
     if args.on != "host" {
         return on_lab(args, session);
