@@ -12,6 +12,9 @@ pub fn survives(input: &[u8]) {
             assert_eq!(latency.histogram.count(), activity.activations);
             assert_eq!(latency.moments.count(), activity.activations);
         }
+        if let Some(Distribution::Observed(response)) = &activity.response {
+            assert_eq!(response.histogram.count(), activity.activations);
+        }
         assert!(activity.figures.iter().all(|figure| figure.value.is_finite()));
     }
 }

@@ -338,6 +338,8 @@ pub struct CompareArgs {
     pub result: Vec<String>,
     #[command(flatten)]
     pub judging: Judging,
+    #[command(flatten)]
+    pub gates: ChangeArgs,
     /// Write the report as one offline HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

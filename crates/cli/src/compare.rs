@@ -4,14 +4,17 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use surety_compare::{Comparison, Judged, Options, Verdict};
+use surety_model::expectation::Change;
 use surety_model::formats::record::read;
+use surety_report::gates::Gate;
 use surety_report::table::amount;
 use surety_report::{Paper, number_of};
 use surety_session::gather::Gathered;
 
-use crate::args::{CompareArgs, Judging};
+use crate::args::{ChangeArgs, CompareArgs, Judging};
 use crate::exit::{Code, Failure};
 use crate::files;
+use crate::gates;
 use crate::session::Session;
 
 /// The schema of comparisons, described in `docs/compare.md`.
@@ -40,7 +43,8 @@ pub fn compare(args: &CompareArgs, session: &Session) -> Result<Code, Failure> {
             .help("leave out the others"));
         }
     };
-    files::check_outputs([args.html.as_ref()])?;
+    let told = &args.gates.told;
+    files::check_outputs([args.html.as_ref(), told.junit.as_ref(), told.tap.as_ref()])?;
     let (a, b) = (gathered(of_a, label_a)?, gathered(of_b, label_b)?);
     let names = if a.name == b.name {
         [format!("{} (A)", a.name), format!("{} (B)", b.name)]
@@ -48,9 +52,44 @@ pub fn compare(args: &CompareArgs, session: &Session) -> Result<Code, Failure> {
         [a.name.clone(), b.name.clone()]
     };
     let [name_a, name_b] = names;
-    let options = options(&args.judging, 1, None);
+    let mut options = options(&args.judging, 1, None);
+    if options.metrics.is_empty() {
+        // The fewer are compared, the less there is to correct for.
+        options.metrics = args.gates.expect.iter().map(Change::words).collect();
+    }
     let compared = surety_compare::compare(&a.side(name_a), &b.side(name_b), &options);
-    publish(&compared, args.html.as_deref(), session)
+    if args.gates.expect.is_empty() {
+        return publish(&compared, args.html.as_deref(), session);
+    }
+    let code = expected(&args.gates, &compared, session)?;
+    publish_with(&compared, code, args.html.as_deref(), session)
+}
+
+/// Holds expectations against the difference; they alone decide.
+fn expected(args: &ChangeArgs, comparison: &Comparison, session: &Session) -> Result<Code, Failure> {
+    let missing = needed(comparison).map_or_else(
+        || "how much equal runs differ is not known".to_owned(),
+        |needed| format!("too few runs: needs {needed}"),
+    );
+    let words = |row: &Judged| {
+        let interval = interval_of(row).map(|(low, high)| {
+            let (low, high) = (Form::of(row).show(row, low), Form::of(row).show(row, high));
+            format!(" ({}: {low} to {high})", confidence_in_words(comparison))
+        });
+        let floor = row.floor.map(|floor| format!(", A/A floor {}", floor_text(row, floor)));
+        shifted(row) + &interval.unwrap_or_default() + &floor.unwrap_or_default()
+    };
+    let rows = comparison.rows.iter();
+    let rows: Vec<_> = rows.map(|row| surety_compare::changed(row, words(row), missing.clone())).collect();
+    let (label_a, label_b) = &comparison.labels;
+    let label = format!("{label_b} against {label_a}");
+    let checked = args.expect.iter().map(|change| change.check(&rows)).collect();
+    gates::conclude(&[Gate { label: &label, checked }], &args.told, Code::Kept, session)
+}
+
+fn confidence_in_words(comparison: &Comparison) -> String {
+    let percent = format!("{}", comparison.confidence * 100.0);
+    format!("{} %", percent.get(..5).unwrap_or(&percent))
 }
 
 /// What was asked of a comparison.
@@ -80,9 +119,6 @@ fn text_of(path: &Path) -> Result<String, Failure> {
 
 /// Prints a comparison in the form asked for, and writes its page.
 pub fn publish(comparison: &Comparison, page: Option<&Path>, session: &Session) -> Result<Code, Failure> {
-    if let Some(path) = page {
-        files::write(path, &paper(comparison).page("Comparison"))?;
-    }
     let code = if comparison.has(Verdict::Worse) {
         Code::Broken
     } else if comparison.has(Verdict::CannotTell) || comparison.rows.is_empty() {
@@ -90,8 +126,21 @@ pub fn publish(comparison: &Comparison, page: Option<&Path>, session: &Session) 
     } else {
         Code::Kept
     };
+    publish_with(comparison, code, page, session)
+}
+
+/// The same with a code of the caller's own.
+fn publish_with(
+    comparison: &Comparison,
+    code: Code,
+    page: Option<&Path>,
+    session: &Session,
+) -> Result<Code, Failure> {
+    if let Some(path) = page {
+        files::write(path, &paper(comparison).page("Comparison"))?;
+    }
     if session.json {
-        session.print_json(&json(comparison, code))?;
+        session.print_document(json(comparison, code))?;
     } else {
         session.print(&paper(comparison).text(&session.style()))?;
     }
@@ -107,8 +156,7 @@ fn paper(comparison: &Comparison) -> Paper {
         paper.led(format!("{letter}  "), format!("{label}, {}", number_of(runs, "run")));
     }
     let single = comparison.rows.iter().any(|row| row.within.is_some());
-    let percent = format!("{}", comparison.confidence * 100.0);
-    let interval = format!("{} % interval", percent.get(..5).unwrap_or(&percent));
+    let interval = format!("{} interval", confidence_in_words(comparison));
     let interval = if single { "within the run".to_owned() } else { interval };
     let header =
         [("", 0), ("A", 0), ("B", 0), ("B - A", 0), (&*interval, 0), ("floor", 1), ("p", 2), ("verdict", 0)];
@@ -240,6 +288,17 @@ fn floor_text(row: &Judged, floor: f64) -> String {
     }
 }
 
+/// How many more runs it takes for a verdict; `None` where there are enough.
+fn needed(comparison: &Comparison) -> Option<String> {
+    Some(match comparison.more_runs {
+        (0, 0) => return None,
+        (a, b) if a == b => format!("{} of each", number_of(a, "more run")),
+        (a, 0) => format!("{} of A", number_of(a, "more run")),
+        (0, b) => format!("{} of B", number_of(b, "more run")),
+        (a, b) => format!("{a} more runs of A and {b} of B"),
+    })
+}
+
 /// What is to be said in the end.
 fn sentence(comparison: &Comparison) -> String {
     let named = |verdict: Verdict| -> Vec<String> {
@@ -258,15 +317,9 @@ fn sentence(comparison: &Comparison) -> String {
             let _ = write!(text, "{word} {}. ", names.join(", "));
         }
     }
-    let (more_a, more_b) = comparison.more_runs;
     let risk = (1.0 - comparison.confidence) * 100.0;
     if comparison.has(Verdict::CannotTell) {
-        let needed = match (more_a, more_b) {
-            (a, b) if a == b => format!("{} of each", number_of(a, "more run")),
-            (a, 0) => format!("{} of A", number_of(a, "more run")),
-            (0, b) => format!("{} of B", number_of(b, "more run")),
-            (a, b) => format!("{a} more runs of A and {b} of B"),
-        };
+        let needed = needed(comparison).unwrap_or_else(|| "more runs".to_owned());
         let _ = write!(text, "Cannot tell: needs {needed}. ");
         if comparison.runs == (1, 1) {
             if comparison.rows.iter().any(|row| row.within.is_some()) {

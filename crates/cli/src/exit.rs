@@ -46,7 +46,7 @@ Exit codes:
 pub const COMPARE_EXIT_CODES: &str = "\
 Exit codes:
   0    B is no worse: better, merely different, or no difference seen
-  1    B is worse in a metric
+  1    B is worse in a metric; with --expect: an expectation failed
   2    bad input or usage
   3    this machine or this user cannot do it
   4    too few runs to tell, or nothing to compare

@@ -1,10 +1,11 @@
-//! `--expect`: expectations held against every record of a command, printed before anything else.
+//! `--expect`: expectations held against every record of a command, or against the difference of two sides, printed before
+//! anything else.
 
 use surety_model::expectation::Standing;
 use surety_model::record::Record;
 use surety_report::gates::{Gate, junit, tap, text, worst};
 
-use crate::args::GateArgs;
+use crate::args::{GateArgs, Told};
 use crate::exit::{Code, Failure};
 use crate::files;
 use crate::session::Session;
@@ -24,18 +25,23 @@ pub fn check<'a>(
         .into_iter()
         .map(|(label, record)| Gate { label, checked: args.expect.iter().map(|e| e.check(record)).collect() })
         .collect();
+    conclude(&gates, &args.told, verdicts, session)
+}
+
+/// Prints and writes what came of expectations, and joins it to a code: of those that were held already.
+pub fn conclude(gates: &[Gate<'_>], told: &Told, verdicts: Code, session: &Session) -> Result<Code, Failure> {
     if session.json {
-        session.keep_gates(surety_report::gates::json(&gates));
+        session.keep_gates(surety_report::gates::json(gates));
     } else {
-        session.print(&format!("{}\n", text(&gates, &session.style())))?;
+        session.print(&format!("{}\n", text(gates, &session.style())))?;
     }
-    if let Some(path) = &args.junit {
-        files::write(path, &junit(&gates))?;
+    if let Some(path) = &told.junit {
+        files::write(path, &junit(gates))?;
     }
-    if let Some(path) = &args.tap {
-        files::write(path, &tap(&gates))?;
+    if let Some(path) = &told.tap {
+        files::write(path, &tap(gates))?;
     }
-    Ok(match (worst(&gates), verdicts) {
+    Ok(match (worst(gates), verdicts) {
         (Some(Standing::Failed), Code::Kept | Code::Undecided | Code::Broken) => Code::Broken,
         (Some(Standing::CannotTell) | None, Code::Kept) => Code::Undecided,
         (_, code) => code,

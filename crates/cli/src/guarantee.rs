@@ -24,7 +24,7 @@ pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failur
     };
     let mut walk =
         Guarantee::new(workload.clone(), request, session).map_err(|error| located(error, &workload))?;
-    let outputs = [&args.running.html, &args.gates.junit, &args.gates.tap, &args.save_plan];
+    let outputs = [&args.running.html, &args.gates.told.junit, &args.gates.told.tap, &args.save_plan];
     files::check_outputs(outputs.map(Option::as_ref))?;
     match walk.walk() {
         Ok(conclusion) => {

@@ -7,12 +7,12 @@ use surety_host::latency::{
 };
 use surety_host::probe_setup::ProbePolicy;
 use surety_model::latency::Sleep;
-use surety_model::record::Record;
-use surety_model::workload::PolicySpec;
+use surety_model::record::{NextLargest, Record};
+use surety_model::workload::{ActivityKind, PolicySpec};
 use surety_model::world::{Cancel, LAB_PREFIX};
 use surety_report::{Report, Row};
 use surety_session::guests::store;
-use surety_session::probe::on_kernel;
+use surety_session::probe::{look_ahead, on_kernel};
 use surety_units::Nanos;
 
 use crate::abilities::{PRIORITY, one_way_to_more, probe_policy};
@@ -53,7 +53,7 @@ fn options_of(args: &LatencyArgs, policy: ProbePolicy, cancel: Cancel) -> Result
 
 /// The verb. A run that ends at a spike ends in 1, one whose rule was not met in 4.
 pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
-    let outputs = [args.html.as_ref(), args.gates.junit.as_ref(), args.gates.tap.as_ref()];
+    let outputs = [args.html.as_ref(), args.gates.told.junit.as_ref(), args.gates.told.tap.as_ref()];
     files::check_outputs(outputs.into_iter().chain([args.stop_over.map(|_| &args.output)]))?;
     if args.on != "host" {
         return on_lab(args, session);
@@ -69,7 +69,7 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
     let watcher: Option<Watcher<'_>> = if session.is_live() { Some(&mut show) } else { None };
     let run = probe.run(&options, watcher);
     screen.clear();
-    let run = run?;
+    let mut run = run?;
     let mut code = match run.end {
         LatencyEnd::Spike => Code::Broken,
         LatencyEnd::Done if args.until.is_some() => Code::Undecided,
@@ -80,6 +80,14 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
         code = code_of(&run.record);
     }
     let rule = rule_in_words(args, &run);
+    if run.end == LatencyEnd::Spike {
+        let at_its_largest = "the run ended at a value above --stop-over, so it is not as others are";
+        for probe in run.record.activities.iter_mut().filter(|a| a.kind == ActivityKind::Probe) {
+            probe.next_largest = Some(NextLargest::untold(probe.activations, at_its_largest));
+        }
+    } else {
+        look_ahead(&mut run.record, &run.samples, args.period, args.seed);
+    }
     let code = publish(args, &run.record, &rule, code, session)?;
     if let Some(spike) = &run.spike {
         tell_spike(args, output, &run, spike, session)?;
@@ -135,7 +143,8 @@ fn on_lab(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
         return Err(Failure::new(Code::BadInput, said).help("`surety lab list` names the kernels"));
     };
     let stored = store(session)?.kernel(name)?;
-    let record = on_kernel(&options, &args.guest.options(args.seed), stored, session)?;
+    let mut record = on_kernel(&options, &args.guest.options(args.seed), stored, session)?;
+    look_ahead(&mut record, &[], args.period, args.seed);
     publish(args, &record, "", code_of(&record), session)
 }
 

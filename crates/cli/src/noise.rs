@@ -28,7 +28,7 @@ pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
         trace: !args.no_trace,
         cancel: session.cancel.clone(),
     };
-    files::check_outputs([args.html.as_ref(), args.gates.junit.as_ref(), args.gates.tap.as_ref()])?;
+    files::check_outputs([args.html.as_ref(), args.gates.told.junit.as_ref(), args.gates.told.tap.as_ref()])?;
     let run = NoiseProbe::new(&session.kernel, session.journal()).run(&options)?;
     let code = if session.cancel.is_cancelled() { Code::Interrupted } else { Code::Kept };
     let code = gates::check(&args.gates, [("noise", &run.record)], code, session)?;

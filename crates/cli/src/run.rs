@@ -44,7 +44,7 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         workload = planned(&workload, path)?;
     }
     files::check_outputs(
-        [&args.running.html, &args.gates.junit, &args.gates.tap, &args.trace].map(Option::as_ref),
+        [&args.running.html, &args.gates.told.junit, &args.gates.told.tap, &args.trace].map(Option::as_ref),
     )?;
     let means = Means {
         traced: !args.no_trace,

@@ -232,7 +232,14 @@ impl Session {
     /// # Errors
     /// As [`Session::print`].
     pub fn print_record(&self, report: &Report<'_>) -> Result<(), Failure> {
-        let mut document = surety_report::json::record_json(report);
+        self.print_document(surety_report::json::record_json(report))
+    }
+
+    /// Prints a document, with what became of expectations where there were any.
+    ///
+    /// # Errors
+    /// As [`Session::print`].
+    pub fn print_document(&self, mut document: serde_json::Value) -> Result<(), Failure> {
         if let (Some(gates), Some(keys)) = (self.gates.get(), document.as_object_mut()) {
             keys.insert("expectations".to_owned(), gates.clone());
         }

@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod change;
 pub mod conditions;
 pub mod floor;
 pub mod metric;
@@ -29,6 +30,7 @@ pub mod pool;
 mod verdict;
 mod within;
 
+pub use change::changed;
 pub use verdict::{Comparison, Judged, Ratio, Verdict, Warning, compare, runs_needed};
 pub use within::Within;
 

@@ -50,7 +50,7 @@ impl Value {
 const BUCKET: f64 = 1.0 / 128.0;
 
 /// The quantiles there are, and how many activations make them more than a maximum.
-const QUANTILES: [(&str, f64, u64); 5] =
+pub(crate) const QUANTILES: [(&str, f64, u64); 5] =
     [("p50", 0.5, 2), ("p90", 0.9, 10), ("p95", 0.95, 20), ("p99", 0.99, 100), ("p99.9", 0.999, 1_000)];
 
 /// Every number of a record.

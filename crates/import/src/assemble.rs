@@ -105,8 +105,12 @@ fn min_of(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     }
 }
 
+fn nanos(ns: u64) -> Nanos {
+    Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX))
+}
+
 fn shown(ns: u64) -> String {
-    Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX)).to_string()
+    nanos(ns).to_string()
 }
 
 /// A record in the making.
@@ -170,6 +174,27 @@ impl Assembly {
         activity.completed = total;
         activity.latency = distribution;
         Ok(())
+    }
+
+    /// One time that is the response of an activity: an activation for each value.
+    pub(crate) fn response(&mut self, name: &str, counts: Counts) -> Result<(), String> {
+        let total = counts.total()?;
+        let distribution = counts.distribution(name, &mut self.degraded)?;
+        let activity = self.activity(name);
+        activity.activations = total;
+        activity.completed = total;
+        activity.response = distribution;
+        Ok(())
+    }
+
+    /// Every response of an activity, in the order they were taken. Without a value there is none.
+    pub(crate) fn responses(&mut self, name: &str, values: &[u64]) {
+        let mut observed = Observed::default();
+        values.iter().for_each(|ns| observed.record(nanos(*ns)));
+        let activity = self.activity(name);
+        activity.activations = values.len() as u64;
+        activity.completed = activity.activations;
+        activity.response = (!values.is_empty()).then(|| Distribution::from(observed));
     }
 
     /// One of several times of an activity. A series without a value is left out.

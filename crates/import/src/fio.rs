@@ -14,6 +14,7 @@ use crate::ImportError;
 use crate::assemble::{Assembly, COLUMNS_MAX, Counts};
 use crate::input::Input;
 use crate::json::{Node, document};
+use crate::totals::Names;
 
 pub(crate) const NAME: &str = "fio JSON";
 
@@ -35,13 +36,9 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
     if jobs.len() > COLUMNS_MAX {
         return Err(root.error(format!("more than {COLUMNS_MAX} jobs")));
     }
-    let mut names: Vec<String> = Vec::new();
+    let mut names = Names::default();
     for job in jobs {
-        let told = job.text("jobname").unwrap_or("job");
-        // Jobs may share a name: the second is `a (2)`.
-        let alike = names.iter().filter(|n| *n == told).count();
-        let name = if alike == 0 { told.to_owned() } else { format!("{told} ({})", alike + 1) };
-        names.push(told.to_owned());
+        let name = names.unique(job.text("jobname").unwrap_or("job"));
         if let Some(error) = job.whole("error")?.filter(|error| *error != 0) {
             assembly.doubt(format!("{name}: fio ended with error {error}"));
         }

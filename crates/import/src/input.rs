@@ -46,6 +46,16 @@ pub(crate) fn number(text: &str) -> Result<f64, String> {
     parsed.ok_or_else(|| format!("`{}` is no number", short(text)))
 }
 
+/// Seconds as nanoseconds: from 0 to 104 days, below which a float is exact.
+pub(crate) fn seconds(value: f64) -> Result<u64, String> {
+    let ns = (value * 1e9).round();
+    if !(0.0..=(1u64 << 53) as f64).contains(&ns) {
+        return Err(format!("{value} s is no time from 0 to 104 days"));
+    }
+    // In range and whole: exact.
+    Ok(ns as u64)
+}
+
 /// Whole units as nanoseconds.
 pub(crate) fn scaled(value: u64, unit_ns: u64) -> Result<u64, String> {
     value.checked_mul(unit_ns).ok_or_else(|| format!("{value} times {unit_ns} ns is no time"))

@@ -19,17 +19,24 @@ mod assemble;
 mod cyclictest;
 mod fio;
 mod fio_log;
+mod hackbench;
 mod hdr;
 mod hdr_log;
+mod hdr_table;
+mod hyperfine;
 mod input;
 mod jitterdebugger;
 mod json;
 mod oslat;
+mod perf_bench;
+mod perf_sched;
 mod rt_app;
 mod rt_tests;
 mod rtla;
 mod s_suite;
 mod schbench;
+mod totals;
+mod wrk;
 
 use surety_model::formats::record::LabelledRecord;
 use surety_model::record::{ActivityRecord, Record};
@@ -86,8 +93,9 @@ struct Format {
 }
 
 /// Every format, the surest mark first.
-const FORMATS: [Format; 13] = [
+const FORMATS: [Format; 19] = [
     Format { name: fio::NAME, detect: fio::detect, read: fio::read },
+    Format { name: hyperfine::NAME, detect: hyperfine::detect, read: hyperfine::read },
     Format { name: schbench::JSON, detect: schbench::detect_json, read: schbench::read_json },
     Format {
         name: jitterdebugger::JSON,
@@ -97,13 +105,18 @@ const FORMATS: [Format; 13] = [
     Format { name: rt_tests::NAME, detect: rt_tests::detect, read: rt_tests::read },
     Format { name: rtla::NAME, detect: rtla::detect, read: rtla::read },
     Format { name: hdr_log::NAME, detect: hdr_log::detect, read: hdr_log::read },
+    Format { name: wrk::NAME, detect: wrk::detect, read: wrk::read },
     Format { name: hdr::NAME, detect: hdr::detect, read: hdr::read },
     Format { name: schbench::TEXT, detect: schbench::detect_text, read: schbench::read_text },
     Format { name: oslat::NAME, detect: oslat::detect, read: oslat::read },
     Format { name: rt_app::NAME, detect: rt_app::detect, read: rt_app::read },
     Format { name: s_suite::NAME, detect: s_suite::detect, read: s_suite::read },
+    Format { name: perf_sched::NAME, detect: perf_sched::detect, read: perf_sched::read },
+    Format { name: perf_bench::TEXT, detect: perf_bench::detect_text, read: perf_bench::read_text },
+    Format { name: hackbench::NAME, detect: hackbench::detect, read: hackbench::read },
     Format { name: cyclictest::NAME, detect: cyclictest::detect, read: cyclictest::read },
     Format { name: fio_log::NAME, detect: fio_log::detect, read: fio_log::read },
+    Format { name: perf_bench::SIMPLE, detect: perf_bench::detect_simple, read: perf_bench::read_simple },
 ];
 
 /// The binary format, which has no mark and is tried last.

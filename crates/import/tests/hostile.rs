@@ -30,7 +30,7 @@ fn why(name: &str, text: &str) -> String {
 #[test]
 fn every_fixture_is_read_and_knows_its_label() {
     let files = files();
-    assert!(files.len() >= 19, "{}", files.len());
+    assert!(files.len() >= 29, "{}", files.len());
     for (name, bytes) in files {
         let read = read(&format!("some/where/{name}"), &bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(read.label, name.rsplit_once('.').unwrap().0);
@@ -67,6 +67,31 @@ fn mistakes_are_told_with_their_place() {
     let raw: Vec<u8> = [0u8; 28 + 11].to_vec();
     let error = read("samples.raw", &raw).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("byte 28: 11 bytes"), "{error}");
+}
+
+#[test]
+fn mistakes_of_benchmarks_are_told_with_their_place() {
+    let refused = |name: &str, from: &str, to: &str, told: &str| {
+        let text = file(name);
+        assert!(text.contains(from), "{name} holds no `{from}`");
+        let why = why(name, &text.replacen(from, to, 1));
+        assert!(why.contains(told), "{name}: {why}");
+    };
+    refused("hyperfine.json", "\"times\"", "\"time\"", "`results[0]`: there is no array `times`");
+    refused("hyperfine.json", "\"times\": [", "\"times\": [-1,", "`results[0]`: `times[0]`: -1 s is no time");
+    refused("wrk.txt", "14.00ms", "14.00xs", "line 10: `14.00xs` has none of the units us, ms, s, m, h");
+    refused("wrk.txt", "4267 requests", "x requests", "line 11: `x` is no whole number");
+    refused("wrk.txt", "Transfer/sec", "", "it is cut off");
+    refused("wrk.txt", "Running 3s", "Running 3s test @ a\nRunning 3s", "line 2: a second run");
+    refused("wrk2.txt", "Total count    =          594", "Total count    =          595", "hold 594 samples");
+    refused("hackbench.txt", "Time: 0.028\n", "", "line 1: no `Time:` follows");
+    refused("hackbench.txt", "Time: 0.031", "Time: soon", "line 6: `soon` is no number");
+    refused("perf-bench.txt", "     Total time: 0.010 [sec]\n", "", "line 22: no total time follows");
+    refused("perf-sched-latency.txt", "|        3 | avg", "|        4 | avg", "`TOTAL` says otherwise");
+    refused("perf-sched-latency.txt", "avg:   0.136 ms", "avg:   9.136 ms", "line 6: the average delay");
+    refused("perf-sched-latency.txt", "  TOTAL:", "  SUM:", "columns are no row of a task");
+    // A number alone is a total only as perf writes it.
+    assert!(why("n.txt", "0.0301\n").contains("no known format"));
 }
 
 /// Programs hold the words of their own output, and a log may hold no interval: neither is a result.
@@ -128,7 +153,7 @@ proptest! {
 
     /// Any fixture cut anywhere and with any byte changed is read or refused.
     #[test]
-    fn damaged_files_are_read_or_refused(which in 0usize..19, cut in any::<prop::sample::Index>(),
+    fn damaged_files_are_read_or_refused(which in 0usize..29, cut in any::<prop::sample::Index>(),
                                          changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)) {
         let files = files();
         let (name, bytes) = &files[which];
@@ -142,7 +167,7 @@ proptest! {
 
     /// Digits become other digits: counts and times of every size.
     #[test]
-    fn other_numbers_are_read_or_refused(which in 0usize..19, digits in prop::collection::vec(0u8..10, 1..40)) {
+    fn other_numbers_are_read_or_refused(which in 0usize..29, digits in prop::collection::vec(0u8..10, 1..40)) {
         let files = files();
         let (name, bytes) = &files[which];
         let mut next = digits.iter().cycle();

@@ -13,6 +13,7 @@
 //! # Ok::<(), surety_model::expectation::ExpectationError>(())
 //! ```
 
+mod change;
 mod check;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use thiserror::Error;
 use crate::promise::Comparison;
 use crate::source::nearest;
 
+pub use change::{Change, Changed, Shift};
 pub use check::{Checked, Finding, Standing};
 
 /// What is expected of a record.
@@ -161,6 +163,27 @@ impl Expectation {
     /// # Errors
     /// [`ExpectationError`], with the place.
     pub fn parse(text: &str) -> Result<Expectation, ExpectationError> {
+        let head = Head::parse(text)?;
+        let value = value_of(&head.term, head.value).map_err(|message| head.wrong_value(message))?;
+        let Head { text, scope, term, comparison, .. } = head;
+        Ok(Expectation { text: text.to_owned(), scope, term, comparison, value })
+    }
+}
+
+/// All of an expectation but its value.
+struct Head<'a> {
+    text: &'a str,
+    scope: Scope,
+    term: Term,
+    /// Where the term stands.
+    term_at: Range<usize>,
+    comparison: Comparison,
+    /// What stands behind the sign.
+    value: &'a str,
+}
+
+impl<'a> Head<'a> {
+    fn parse(text: &'a str) -> Result<Head<'a>, ExpectationError> {
         let text = text.trim();
         let wrong =
             |message: String, span: Range<usize>| ExpectationError { message, text: text.to_owned(), span };
@@ -174,22 +197,11 @@ impl Expectation {
             let message = format!("after the term comes one of <=, >=, <, >, ==, not `{sign}`");
             return Err(wrong(message, sign_at..sign_at + sign_length));
         };
-        let value_text = text[sign_at + sign_length..].trim_start();
-        let value_at = text.len() - value_text.len()..text.len();
+        let value = text[sign_at + sign_length..].trim_start();
         let Some(last) = parts.pop() else {
             return Err(wrong("an expectation starts with what is measured, such as p99".to_owned(), 0..0));
         };
         let term = term_of(&last).map_err(|message| wrong(message, last.span.clone()))?;
-        let value = value_of(&term, value_text).map_err(|message| wrong(message, value_at))?;
-        let is_time = !matches!(
-            term,
-            Term::Missed
-                | Term::Skipped
-                | Term::Completed
-                | Term::Share
-                | Term::UpperMissed
-                | Term::Figure(_)
-        );
         let is_quantity = |part: &Part| !part.quoted && QUANTITIES.contains(&part.text.as_str());
         let (scope, quantity) = match parts.as_slice() {
             [] => (Scope::Any, None),
@@ -205,11 +217,20 @@ impl Expectation {
                 return Err(wrong(message, third.span.clone()));
             }
         };
-        if let (Some(quantity), false) = (quantity, is_time) {
+        if let (Some(quantity), true) = (quantity, term.is_of_activity()) {
             let message = format!("`{}` is of an activity, not of one of its times", last.text);
             return Err(wrong(message, quantity.span.clone()));
         }
-        Ok(Expectation { text: text.to_owned(), scope, term, comparison, value })
+        Ok(Head { text, scope, term, term_at: last.span, comparison, value })
+    }
+
+    fn wrong_value(&self, message: String) -> ExpectationError {
+        let span = self.text.len() - self.value.len()..self.text.len();
+        ExpectationError { message, text: self.text.to_owned(), span }
+    }
+
+    fn wrong_term(&self, message: String) -> ExpectationError {
+        ExpectationError { message, text: self.text.to_owned(), span: self.term_at.clone() }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::workload::{ActivityKind, ThreadRole, Workload};
 mod account;
 mod beyond;
 mod caveat;
+mod extrapolation;
 mod flows;
 pub mod loads;
 mod observed;
@@ -24,6 +25,7 @@ mod streams;
 
 pub use account::{Account, Total};
 pub use caveat::{Caveat, Effect};
+pub use extrapolation::{HORIZON, NextLargest};
 pub use flows::FlowAccount;
 pub(crate) use observed::time;
 pub use observed::{Distribution, Observed};
@@ -221,6 +223,8 @@ pub struct ActivityRecord {
     pub caveats: Vec<Caveat>,
     /// Other results by name, with their unit: a load's rate, for instance.
     pub figures: Vec<Figure>,
+    /// The largest latency of the time to come, where it was asked.
+    pub next_largest: Option<NextLargest>,
 }
 
 /// A thread of a program as a trace shows it.
@@ -413,6 +417,7 @@ impl ActivityRecord {
             promised: Vec::new(),
             caveats: Vec::new(),
             figures: Vec::new(),
+            next_largest: None,
         }
     }
 

@@ -69,6 +69,7 @@ pub fn page(report: &Report<'_>) -> String {
             section(&mut body, "Over time", &over_time);
         }
     }
+    to_come(&mut body, report.rows);
     reasons(&mut body, report.rows);
     if let Some(startups) = crate::startups::startups(report.rows) {
         let lead = "<p>From asking for a program to its being ready: median of Kaplan and Meier; X where too many were \
@@ -102,6 +103,25 @@ pub(crate) fn document(title: &str, body: &str) -> String {
 
 fn section(out: &mut String, title: &str, content: &str) {
     let _ = write!(out, "<section>\n<h2>{}</h2>\n{content}</section>\n", escape(title));
+}
+
+/// The largest values of the time to come, where they were asked.
+fn to_come(out: &mut String, rows: &[Row<'_>]) {
+    let asked = rows.iter().flat_map(|row| row.record.activities.iter().map(move |a| (row, a)));
+    let mut list = String::new();
+    for (row, activity) in asked {
+        if let Some(next) = &activity.next_largest {
+            let who = if rows.len() > 1 {
+                format!("{}, {}", row.label, activity.name)
+            } else {
+                activity.name.clone()
+            };
+            let _ = writeln!(list, "<li>{}: {}</li>", escape(&who), escape(&next.to_string()));
+        }
+    }
+    if !list.is_empty() {
+        section(out, "The next hour", &format!("<ul>\n{list}</ul>\n"));
+    }
 }
 
 /// The word on a badge.

@@ -95,6 +95,7 @@ pub fn record(row: &Row<'_>, style: &Style) -> String {
         out.push('\n');
     }
     out += &distributions_sheet(row).text(style);
+    next_largest(row, &mut out, style);
     out += &over_time::over_time(row, style);
     price(std::slice::from_ref(row), &mut out, style);
     if style.verbose {
@@ -304,6 +305,16 @@ fn price(rows: &[Row<'_>], out: &mut String, style: &Style) {
     if let Some(sheet) = compare::price(rows) {
         heading("price and other figures", out, style);
         *out += &sheet.text(style);
+    }
+}
+
+/// What is still to come, of each activity that was asked.
+fn next_largest(row: &Row<'_>, out: &mut String, style: &Style) {
+    for activity in &row.record.activities {
+        if let Some(next) = &activity.next_largest {
+            let tone = if next.median_ns.is_some() { Tone::Plain } else { Tone::Faint };
+            *out += &paragraph(style, &format!("{}: ", activity.name), tone, &next.to_string());
+        }
     }
 }
 

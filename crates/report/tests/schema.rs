@@ -12,6 +12,7 @@ use surety_model::plan::{Plan, PlannedDisk, PlannedStream};
 use surety_model::platform::{
     CpuSpec, Enforcement, IdleState, OtherReservation, Overheads, RealtimeDemand, RealtimeLimit,
 };
+use surety_model::record::NextLargest;
 use surety_model::reservation::DiskReservation;
 use surety_report::json::{RECORD_SCHEMA, record_json};
 use surety_report::plan_file::{PlanFileError, plan_from_json, plan_to_json};
@@ -124,7 +125,14 @@ fn agree(page: &str, documents: &[Value]) {
 
 #[test]
 fn records_are_as_documented() {
-    let records = records();
+    let mut records = records();
+    // What only a probe is asked.
+    let untold = NextLargest::untold(90, "too few values");
+    let peaks = Some(120);
+    let told =
+        NextLargest { peaks, median_ns: Some(Nanos::from_micros(143)), because: None, ..untold.clone() };
+    records[0].1.activities[0].next_largest = Some(told);
+    records[0].1.activities[1].next_largest = Some(untold);
     let rows = rows(&records);
     let plan = with_stream();
     let report = Report {

@@ -1,4 +1,4 @@
-//! The probe for wake-up latency in a guest of the lab.
+//! The probe for wake-up latency in a guest of the lab, and what its values say of the time to come.
 
 use surety_host::latency::LatencyOptions;
 use surety_host::probe_setup::ProbePolicyError;
@@ -8,9 +8,10 @@ use surety_lab::vm::LabOptions;
 use surety_lab::world::record_of;
 use surety_model::formats::toml;
 use surety_model::latency::Sleep;
-use surety_model::record::Record;
-use surety_model::workload::Workload;
+use surety_model::record::{ActivityRecord, NextLargest, Record};
+use surety_model::workload::{ActivityKind, Workload};
 use surety_model::world::{Cancel, WorldError};
+use surety_units::{CpuId, Nanos};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -74,11 +75,51 @@ pub fn on_kernel(
     Ok(record_of(&product, &lab)?)
 }
 
+/// Says of each CPU what the largest latency of the next hour will be, or why that cannot be told: of the values of its
+/// activity in their order, or where there are none, of those that the record keeps.
+pub fn look_ahead(record: &mut Record, samples: &[(CpuId, Vec<u64>)], period: Nanos, seed: u64) {
+    let probes = record.activities.iter_mut().filter(|a| a.kind == ActivityKind::Probe);
+    let probes: Vec<&mut ActivityRecord> = probes.filter(|a| a.withheld().is_none()).collect();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(probes.len().max(1));
+    let shares = probes.len().div_ceil(workers).max(1);
+    let mut probes = probes;
+    std::thread::scope(|scope| {
+        for part in probes.chunks_mut(shares) {
+            scope.spawn(move || {
+                for probe in part {
+                    probe.next_largest = next_largest(probe, samples, period, seed);
+                }
+            });
+        }
+    });
+}
+
+fn next_largest(
+    probe: &ActivityRecord,
+    samples: &[(CpuId, Vec<u64>)],
+    period: Nanos,
+    seed: u64,
+) -> Option<NextLargest> {
+    let own = samples.iter().find(|(cpu, _)| probe.name == format!("cpu{cpu}"));
+    if let Some((_, values)) = own {
+        return Some(NextLargest::of(values, period, seed));
+    }
+    let observed = probe.latency.as_ref()?.observed()?;
+    Some(match observed.in_order() {
+        Some(kept) if kept.every() == 1 => NextLargest::of(kept.values(), period, seed),
+        Some(kept) => NextLargest::untold(
+            kept.count(),
+            format!("of {} values only one in {} is known in its order", kept.count(), kept.every()),
+        ),
+        None => NextLargest::untold(observed.histogram.count(), "the order of its values is not known"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use surety_model::workload::{Load, LoadKind};
-    use surety_units::{Bytes, CpuSet, Nanos};
+    use surety_units::{Bytes, CpuSet};
 
     #[test]
     fn the_guest_is_asked_what_the_user_asked() {

@@ -8,7 +8,7 @@ use surety_model::reservation::Reservation;
 use surety_trace::{Condition, Wanted};
 use surety_units::{Bytes, CpuSet, Nanos, Probability, Tid};
 
-use super::{cpus, percent, positive, time};
+use super::{GateArgs, cpus, percent, positive, time};
 use crate::rights::RightsArgs;
 
 #[derive(Debug, Args)]
@@ -135,6 +135,8 @@ pub struct StatsArgs {
     pub top: usize,
     #[command(flatten)]
     pub closely: Closely,
+    #[command(flatten)]
+    pub gates: GateArgs,
 }
 
 #[derive(Debug, Args)]

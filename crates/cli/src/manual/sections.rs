@@ -128,6 +128,10 @@ const ROWS: &[Row] = &[
                 "Several runs of each side, one metric",
                 "surety compare a1.json a2.json --against b1.json b2.json --metric 'player response'",
             ),
+            (
+                "A gate: so much later, and no more",
+                "surety compare before.json after.json --expect 'p99 <= +5%'",
+            ),
         ],
         see: &["surety-run(1)", "surety-report(1)"],
         documents: &["docs/compare.md"],
@@ -197,6 +201,7 @@ const ROWS: &[Row] = &[
                 "One thread in detail, as a page",
                 "surety trace stats trace.dat --comm player --distribution --html player.html",
             ),
+            ("A gate", "surety trace stats trace.dat --comm player --expect 'latency.p99 < 200us'"),
         ],
         see: &["surety-trace-record(1)", "surety-trace-explain(1)"],
         documents: &["docs/formats/trace-stats.md"],

@@ -145,7 +145,7 @@ pub fn note_missing(summary: &ReadSummary, session: &Session) {
 /// Prints what was found in a trace.
 pub fn print(report: &dyn TraceReport, session: &Session) -> Result<Code, Failure> {
     if session.json {
-        session.print_json(&report.json())?;
+        session.print_document(report.json())?;
     } else {
         session.print(&report.text(&session.style()))?;
     }

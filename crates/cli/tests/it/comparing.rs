@@ -66,7 +66,27 @@ fn written_results_are_compared_and_few_of_them_tell_nothing() {
     assert!(text(&same).contains("(the baseline), 8 runs"), "{}", text(&same));
     assert_eq!(against(&a, &["--expect", "max < 1ns"]).status.code(), Some(1), "expectations count, too");
     assert_eq!(against(&a, &["--on", "analysis"]).status.code(), Some(2), "runs of one kind");
+    for (expected, code, said) in [
+        ("p50 <= +90%", 0, "held"),
+        ("upper(p50) <= +90%", 0, "held"),
+        ("p50 <= +5%", 1, "failed"),
+        ("tick.response.p50 <= +10us", 1, "failed"),
+        ("p50 >= +5%", 0, "held"),
+        ("nobody.p50 <= +5%", 4, "cannot tell"),
+    ] {
+        let held = surety(&["compare", &a8, &b8, "--json", "--expect", expected]);
+        assert_eq!(held.status.code(), Some(code), "{expected}: {}", text(&held));
+        let document = json(&held);
+        assert_eq!(document["expectations"][0]["standing"], said, "{document}");
+        assert_eq!(document["exit"], code);
+    }
+    let slip = surety(&["compare", &a8, &b8, "--expect", "p50 <= 5"]);
+    assert_eq!(slip.status.code(), Some(2), "{}", text(&slip));
+    assert!(text(&slip).contains("is no change"), "{}", text(&slip));
     let (a1, b1) = (results(&a, "1", "a1.json"), results(&b, "1", "b1.json"));
+    let single = surety(&["compare", &a1, &b1, "--expect", "p50 <= +90%"]);
+    assert_eq!(single.status.code(), Some(4), "{}", text(&single));
+    assert!(text(&single).contains("too few runs: needs"), "{}", text(&single));
     let open = surety(&["compare", &a1, "--against", &b1]);
     assert_eq!(open.status.code(), Some(4), "{}", text(&open));
     assert!(text(&open).contains("more runs of each"), "{}", text(&open));

@@ -58,7 +58,12 @@ fn every_planned_activation_is_accounted_for() {
         }
         assert_eq!(document["expectations"][0]["standing"], "failed", "no wake-up takes nothing");
         let read = surety_model::formats::record::read(&text(&output)).unwrap();
-        assert_eq!(read.results[0].record.activities[0].activations, planned);
+        let measured = &read.results[0].record.activities[0];
+        assert_eq!(measured.activations, planned);
+        // So few values say nothing of an hour, and that is read back as it was written.
+        let next = measured.next_largest.as_ref().unwrap();
+        assert!(next.median_ns.is_none() && next.to_string().contains("too few values"), "{next}");
+        assert_eq!(probe(&document)["next_largest"]["because"].as_str(), next.because.as_deref());
     }
 }
 

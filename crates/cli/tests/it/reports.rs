@@ -150,3 +150,29 @@ fn unknown_is_not_shown_as_nothing() {
     let result = &document["results"][0];
     assert!(result["seed"].is_null() && result["duration_ns"].is_null(), "{result:#}");
 }
+
+/// Threads of a trace are held to expectations as activities by their names.
+#[test]
+fn a_trace_is_held_to_expectations() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("t.dat").to_str().unwrap().to_owned();
+    surety(&["run", "examples/video-player.toml", "--on", "sim", "--for", "1s", "--trace", &trace]);
+    for (expected, code, said) in [
+        ("player.latency.p90 < 10s", 0, "held"),
+        ("player.p50 < 1ns", 1, "failed"),
+        ("player.'longest wait' < 1ns", 1, "failed"),
+        ("nobody.p50 < 1s", 4, "cannot tell"),
+    ] {
+        let held = surety(&["trace", "stats", &trace, "--json", "--expect", expected]);
+        let printed = String::from_utf8_lossy(&held.stdout).into_owned();
+        assert_eq!(held.status.code(), Some(code), "{expected}: {printed}");
+        let document: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(document["expectations"][0]["standing"], said, "{printed}");
+        assert_eq!(document["schema"], "surety.trace-stats/1");
+    }
+    let junit = directory.path().join("gates.xml");
+    let arguments = ["trace", "stats", &trace, "--comm", "player", "--distribution", "--junit"];
+    let held = surety(&[&arguments[..], &[junit.to_str().unwrap(), "--expect", "p50 < 1ns"]].concat());
+    assert_eq!(held.status.code(), Some(1));
+    assert!(std::fs::read_to_string(junit).unwrap().contains("failures=\"1\""));
+}

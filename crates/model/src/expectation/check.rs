@@ -53,20 +53,42 @@ pub struct Finding {
 /// An expectation with what a record says of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// What was expected.
-    pub expectation: Expectation,
+    /// What was expected, as it was written.
+    pub expectation: String,
     /// The worst of the findings: failed, then cannot tell, then held.
     pub standing: Standing,
     /// One for each activity that has the term; one that says why when none has. Never empty.
     pub findings: Vec<Finding>,
 }
 
+impl Checked {
+    /// The worst of the findings decides.
+    pub(super) fn of(expectation: String, findings: Vec<Finding>) -> Checked {
+        let standing = findings.iter().map(|f| f.standing).max().unwrap_or(Standing::CannotTell);
+        Checked { expectation, standing, findings }
+    }
+
+    /// The same where something was not seen: what is held there cannot be told, what failed has failed.
+    #[must_use]
+    pub fn doubted(self, why: &str) -> Checked {
+        let doubt = |finding: Finding| match finding.standing {
+            Standing::Held => Finding {
+                standing: Standing::CannotTell,
+                because: format!("{}, but {why}", finding.because),
+                ..finding
+            },
+            _ => finding,
+        };
+        Checked::of(self.expectation, self.findings.into_iter().map(doubt).collect())
+    }
+}
+
 /// What is known of a number: it lies between two values.
-struct Known<T> {
-    low: T,
-    high: T,
+pub(super) struct Known<T> {
+    pub(super) low: T,
+    pub(super) high: T,
     /// The value with its interval.
-    words: String,
+    pub(super) words: String,
 }
 
 impl<T: Copy> Known<T> {
@@ -83,7 +105,7 @@ fn unknown(why: impl Into<String>) -> Said {
 }
 
 /// Holds a number that is known to a range against a limit.
-fn compare<T: PartialOrd + Copy>(known: &Known<T>, comparison: Comparison, limit: T) -> Standing {
+pub(super) fn compare<T: PartialOrd + Copy>(known: &Known<T>, comparison: Comparison, limit: T) -> Standing {
     let at = |end: T| comparison.holds(&end, &limit);
     match comparison {
         Comparison::Equal if known.low < limit && limit < known.high => Standing::CannotTell,
@@ -107,8 +129,7 @@ impl Expectation {
                 because: self.nothing_found(record),
             });
         }
-        let standing = findings.iter().map(|f| f.standing).max().unwrap_or(Standing::CannotTell);
-        Checked { expectation: self.clone(), standing, findings }
+        Checked::of(self.to_string(), findings)
     }
 
     /// What an activity says; `None` where it is not meant or does not have the term.

@@ -50,6 +50,7 @@ pub fn latency(row: &Row<'_>, style: &Style) -> String {
             out += &paragraph(style, "  ", Tone::Open, &text);
         }
     }
+    super::next_largest(row, &mut out, style);
     let drawn: Vec<(&str, &Distribution)> =
         probes().filter_map(|probe| Some((probe.name.as_str(), probe.latency.as_ref()?))).collect();
     let bars = super::distributions("wake-up latency, intended time", &drawn, None, style);

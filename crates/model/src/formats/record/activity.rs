@@ -10,7 +10,7 @@ use surety_units::Nanos;
 use super::distribution::{self, DistributionForm};
 use crate::promise::Promise;
 use crate::record::{
-    ActivityRecord, Basis, Caveat, Distribution, Evidence, Figure, Promised, Share, ThreadSeen,
+    ActivityRecord, Basis, Caveat, Distribution, Evidence, Figure, NextLargest, Promised, Share, ThreadSeen,
 };
 use crate::verdict::judge;
 use crate::workload::ActivityKind;
@@ -46,6 +46,7 @@ pub(super) fn write(activity: &ActivityRecord) -> Value {
         "threads": activity.threads,
         "longest_gap_ns": activity.longest_gap,
         "figures": activity.figures,
+        "next_largest": activity.next_largest,
         "caveats": activity.caveats,
         "promises": promises.collect::<Vec<_>>(),
     })
@@ -84,6 +85,8 @@ pub(super) struct ActivityForm {
     threads: Vec<ThreadSeen>,
     longest_gap_ns: Option<Nanos>,
     figures: Vec<Figure>,
+    #[serde(default)]
+    next_largest: Option<NextLargest>,
     #[serde(default)]
     caveats: Vec<Caveat>,
     promises: Vec<PromiseForm>,
@@ -235,6 +238,7 @@ impl ActivityForm {
         record.longest_gap = self.longest_gap_ns;
         record.caveats = self.caveats;
         record.figures = self.figures;
+        record.next_largest = self.next_largest;
         Ok(record)
     }
 }
