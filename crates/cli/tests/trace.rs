@@ -14,6 +14,9 @@ use surety_kernel::tracefs::Tracefs;
 use surety_trace::{Endian, TraceDatContent};
 use surety_units::CpuId;
 
+#[path = "trace/packed.rs"]
+mod packed;
+
 /// A directory for one test: an output directory that must hold nothing but what was asked for, and one for journals.
 struct Place {
     directory: tempfile::TempDir,

@@ -125,7 +125,7 @@ pub struct Closely {
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -139,7 +139,7 @@ pub struct StatsArgs {
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -154,7 +154,7 @@ pub struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -181,7 +181,7 @@ const SPANS_EXCLUDE: [&str; 5] = ["disk", "tid", "comm", "cpus", "worst"];
 
 #[derive(Debug, Args)]
 pub struct IrqsArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     /// Select only the interrupt with this number or name, such as 29, local_timer or NET_RX
@@ -195,7 +195,7 @@ pub struct IrqsArgs {
 
 #[derive(Debug, Args)]
 pub struct FitArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     /// Workload file to write
@@ -212,7 +212,7 @@ pub struct FitArgs {
 
 #[derive(Debug, Args)]
 pub struct ReserveArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -227,7 +227,7 @@ pub struct ReserveArgs {
 
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     pub file: PathBuf,
     /// File to write, ending in .dat, .jsonl, .csv, .pftrace or .perfetto-trace
     pub output: PathBuf,
