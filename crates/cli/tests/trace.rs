@@ -14,6 +14,8 @@ use surety_kernel::tracefs::Tracefs;
 use surety_trace::{Endian, TraceDatContent};
 use surety_units::CpuId;
 
+#[path = "trace/filtered.rs"]
+mod filtered;
 #[path = "trace/packed.rs"]
 mod packed;
 

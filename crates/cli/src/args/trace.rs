@@ -51,6 +51,15 @@ pub struct RecordArgs {
     /// Record only the events of --event
     #[arg(long, requires = "event")]
     pub only_events: bool,
+    /// Record only this process or thread, and what it makes from then on; may be given several times
+    #[arg(long, value_name = "N")]
+    pub pid: Vec<i32>,
+    /// Record only these CPUs, such as 2-3
+    #[arg(long, value_name = "LIST", value_parser = cpus, visible_alias = "cpu")]
+    pub cpus: Option<CpuSet>,
+    /// Record an event only where this filter of the kernel's holds, such as 'sched_switch:prev_prio < 100'
+    #[arg(long, value_name = "EVENT:EXPRESSION")]
+    pub filter: Vec<String>,
     /// Stop when this much was recorded; with --keep, hold no more than this on disk
     #[arg(long, value_name = "BYTES", value_parser = room)]
     pub size: Option<Bytes>,

@@ -6,11 +6,11 @@
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
 
-use surety_host::recorder::{JournalledRecording, RecordingError, RecordingOptions, StopWhen};
+use surety_host::recorder::{JournalledRecording, RecordingError, RecordingOptions, StopWhen, note_threads};
 use surety_host::{ChildrenEntry, lacked, rights_of};
+use surety_kernel::clock;
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::tracefs::Tracefs;
-use surety_kernel::{Kernel, clock};
 use surety_units::Nanos;
 
 use crate::args::RecordArgs;
@@ -23,6 +23,7 @@ use summary::Made;
 
 mod events;
 pub mod output;
+mod restricted;
 mod summary;
 
 /// Between two looks at the clock, the signals and the command.
@@ -58,17 +59,19 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
     }
     let tracefs = Tracefs::open()?;
     let events = events::chosen(args, &tracefs)?;
-    let cpus = session.kernel.online_cpus()?;
-    let journal = session.need_journal()?;
-    let mut output = Output::open(&args.output)?;
-    let options = RecordingOptions {
+    let cpus = restricted::cpus(args, &session.kernel)?;
+    let mut options = RecordingOptions {
         buffer: args.buffer,
-        directory: Some(output.directory()),
         size: args.size,
         keep: args.keep,
         stop_when: args.stop_when.map(|condition| StopWhen { condition, after: args.after }),
+        pids: restricted::pids(args, &session.kernel)?,
+        filters: restricted::filters(args, &events)?,
         ..RecordingOptions::of(&events)
     };
+    let journal = session.need_journal()?;
+    let mut output = Output::open(&args.output)?;
+    options.directory = Some(output.directory());
     let recording = JournalledRecording::start(&tracefs, Some(journal), &session.kernel, &options, cpus)
         .map_err(refused)?;
     let (started, own) = (clock::monotonic(), clock::thread_cpu_time());
@@ -105,6 +108,7 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
         bytes,
         overhead: own + raw.cpu_time,
         cpus,
+        options: &options,
     };
     made.tell(args, &end, code, session)?;
     Ok(code)
@@ -114,6 +118,8 @@ fn refused(error: RecordingError) -> Failure {
     match error {
         RecordingError::Kernel(error) => error.into(),
         RecordingError::Journal(error) => error.into(),
+        refused @ RecordingError::Filter { .. } => Failure::new(Code::BadInput, refused.to_string())
+            .help("`cat /sys/kernel/tracing/events/SYSTEM/EVENT/format` names an event's fields"),
         other => Failure::new(Code::Machine, other.to_string()),
     }
 }
