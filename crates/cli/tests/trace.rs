@@ -18,6 +18,8 @@ use surety_units::CpuId;
 mod filtered;
 #[path = "trace/packed.rs"]
 mod packed;
+#[path = "trace/switches_alone.rs"]
+mod switches_alone;
 
 /// A directory for one test: an output directory that must hold nothing but what was asked for, and one for journals.
 struct Place {

@@ -24,10 +24,12 @@ use collector::{Collector, Live};
 mod collector;
 mod journalled;
 mod live;
+mod notes;
 mod segments;
 
 pub use journalled::JournalledRecording;
 pub use live::LiveRecording;
+pub use notes::note_threads;
 pub use segments::PageFile;
 
 /// Buffer of each CPU unless another is asked for. A busy CPU makes about 1 MB of scheduling events a second.

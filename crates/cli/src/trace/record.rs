@@ -80,6 +80,7 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
         .flatten();
     let mut child = start_command(args, children.as_ref(), session)?;
     let end = wait(args, session, &recording, &mut child)?;
+    note_threads(&session.kernel, &options.pids, &recording.marker())?;
     let own = clock::thread_cpu_time() - own;
     let raw = recording.finish()?;
     if let Some(child) = child {
