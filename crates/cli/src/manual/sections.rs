@@ -197,7 +197,7 @@ const ROWS: &[Row] = &[
         verb: "trace stats",
         examples: &[
             ("The ten busiest threads", "surety trace stats trace.dat --top 10"),
-            ("Of a recording from elsewhere, packed", "xz -dc trace.dat.xz | surety trace stats -"),
+            ("Of a recording that is packed", "surety trace stats trace.dat.gz"),
             (
                 "One thread in detail, as a page",
                 "surety trace stats trace.dat --comm player --distribution --html player.html",

@@ -60,15 +60,7 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
     let tracefs = Tracefs::open()?;
     let events = events::chosen(args, &tracefs)?;
     let cpus = restricted::cpus(args, &session.kernel)?;
-    let mut options = RecordingOptions {
-        buffer: args.buffer,
-        size: args.size,
-        keep: args.keep,
-        stop_when: args.stop_when.map(|condition| StopWhen { condition, after: args.after }),
-        pids: restricted::pids(args, &session.kernel)?,
-        filters: restricted::filters(args, &events)?,
-        ..RecordingOptions::of(&events)
-    };
+    let mut options = options_of(args, &events, session)?;
     let journal = session.need_journal()?;
     let mut output = Output::open(&args.output)?;
     options.directory = Some(output.directory());
@@ -80,7 +72,9 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
         .flatten();
     let mut child = start_command(args, children.as_ref(), session)?;
     let end = wait(args, session, &recording, &mut child)?;
-    note_threads(&session.kernel, &options.pids, &recording.marker())?;
+    if !args.only_events {
+        note_threads(&session.kernel, &options.pids, &recording.marker())?;
+    }
     let own = clock::thread_cpu_time() - own;
     let raw = recording.finish()?;
     if let Some(child) = child {
@@ -113,6 +107,19 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
     };
     made.tell(args, &end, code, session)?;
     Ok(code)
+}
+
+/// What is recorded, but for the place of its pages.
+fn options_of(args: &RecordArgs, events: &[String], session: &Session) -> Result<RecordingOptions, Failure> {
+    Ok(RecordingOptions {
+        buffer: args.buffer,
+        size: args.size,
+        keep: args.keep,
+        stop_when: args.stop_when.map(|condition| StopWhen { condition, after: args.after }),
+        pids: restricted::pids(args, &session.kernel)?,
+        filters: restricted::filters(args, events)?,
+        ..RecordingOptions::of(events)
+    })
 }
 
 fn refused(error: RecordingError) -> Failure {
