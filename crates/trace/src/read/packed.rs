@@ -2,7 +2,7 @@
 //!
 //! Readers need bytes at any offset ([`ReadAt`](crate::source::ReadAt)), so the whole is unpacked first, to where the caller
 //! says. What comes from outside is not trusted: checksums and lengths are compared, memory is bounded, and an input that
-//! unpacks to more than a recording could is refused ([`Limit`]).
+//! unpacks to more than a recording could is refused ([`UnpackError::TooLarge`]).
 
 use std::fmt;
 use std::io::{self, Read, Write};
