@@ -16,6 +16,7 @@ pub mod output;
 pub mod record;
 mod reserve;
 mod show;
+mod spool;
 mod stats;
 
 /// The verb.

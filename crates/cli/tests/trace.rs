@@ -14,6 +14,13 @@ use surety_kernel::tracefs::Tracefs;
 use surety_trace::{Endian, TraceDatContent};
 use surety_units::CpuId;
 
+#[path = "trace/filtered.rs"]
+mod filtered;
+#[path = "trace/packed.rs"]
+mod packed;
+#[path = "trace/switches_alone.rs"]
+mod switches_alone;
+
 /// A directory for one test: an output directory that must hold nothing but what was asked for, and one for journals.
 struct Place {
     directory: tempfile::TempDir,

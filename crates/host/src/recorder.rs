@@ -12,22 +12,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use surety_kernel::journal::JournalError;
-use surety_kernel::tracefs::{CpuStats, Marker, RawPages, TraceInstance, Tracefs};
+use surety_kernel::tracefs::{CpuStats, FilterError, Marker, RawPages, TraceInstance, Tracefs};
 use surety_kernel::{KernelError, Operation, clock};
 use surety_trace::format::parse_header_page;
 use surety_trace::write::tracedat::{TraceDatContent, TraceDatWriteError};
 use surety_trace::{Condition, Endian, EventTable, LivePages, MARKER_EVENT, Met, Symbols};
-use surety_units::{Bytes, CpuId, CpuSet, Nanos};
+use surety_units::{Bytes, CpuId, CpuSet, Nanos, Tid};
 
 use collector::{Collector, Live};
 
 mod collector;
 mod journalled;
 mod live;
+mod notes;
 mod segments;
 
 pub use journalled::JournalledRecording;
 pub use live::LiveRecording;
+pub use notes::note_threads;
 pub use segments::PageFile;
 
 /// Buffer of each CPU unless another is asked for. A busy CPU makes about 1 MB of scheduling events a second.
@@ -53,6 +55,20 @@ pub struct RecordingOptions {
     pub stop_when: Option<StopWhen>,
     /// Full pages go by `splice(2)` where that works; otherwise they are read and written.
     pub splice: bool,
+    /// Only events of these threads, and of what they make from then on; none: of all. A number that is a process means
+    /// all its threads.
+    pub pids: Vec<Tid>,
+    /// Of these events only those that meet the expression.
+    pub filters: Vec<EventFilter>,
+}
+
+/// An expression in the kernel's grammar that an event has to meet to be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFilter {
+    /// `system:event`.
+    pub event: String,
+    /// The expression.
+    pub expression: String,
 }
 
 impl RecordingOptions {
@@ -66,6 +82,8 @@ impl RecordingOptions {
             keep: None,
             stop_when: None,
             splice: true,
+            pids: Vec::new(),
+            filters: Vec::new(),
         }
     }
 }
@@ -114,19 +132,40 @@ impl Buffers {
         name: &str,
         options: &RecordingOptions,
         cpus: &CpuSet,
-    ) -> Result<Buffers, KernelError> {
+    ) -> Result<Buffers, RecordingError> {
         let instance = Arc::new(tracefs.create_instance(name)?);
         instance.set_clock(CLOCK)?;
         instance.set_buffer_size(options.buffer)?;
         instance.set_option("overwrite", true)?;
         // Programs write their markers to the tracer's own file; kernels before 6.10 cannot copy them here.
         let _ = instance.set_option("copy_trace_marker", true);
+        restrict(&instance, options, cpus)?;
         let events: Vec<&str> = options.events.iter().map(String::as_str).collect();
         instance.enable_events(&events)?;
-        let readers = cpus.iter().map(|cpu| instance.raw_pages(cpu)).collect::<Result<_, _>>()?;
+        let readers = cpus.iter().map(|cpu| instance.raw_pages(cpu)).collect::<Result<_, KernelError>>()?;
         let texts = Texts::read(tracefs, &options.events)?;
         Ok(Buffers { readers, instance, texts })
     }
+}
+
+/// Leaves out what is not asked for, before anything is recorded.
+fn restrict(
+    instance: &TraceInstance,
+    options: &RecordingOptions,
+    cpus: &CpuSet,
+) -> Result<(), RecordingError> {
+    instance.set_cpus(cpus)?;
+    if !options.pids.is_empty() {
+        instance.follow_forks()?;
+        instance.add_threads(&options.pids)?;
+    }
+    for EventFilter { event, expression } in &options.filters {
+        instance.set_filter(event, expression).map_err(|error| match error {
+            FilterError::Kernel(error) => RecordingError::Kernel(error),
+            other => RecordingError::Filter { event: event.clone(), said: other.to_string() },
+        })?;
+    }
+    Ok(())
 }
 
 /// The texts records are read by.
@@ -260,13 +299,13 @@ impl Recording {
     /// censored.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// What the kernel refuses, and filters it does not understand.
     pub fn start(
         tracefs: &Tracefs,
         name: &str,
         options: &RecordingOptions,
         cpus: CpuSet,
-    ) -> Result<Recording, KernelError> {
+    ) -> Result<Recording, RecordingError> {
         let Buffers { readers, instance, texts } = Buffers::make(tracefs, name, options, &cpus)?;
         let marker = instance.marker()?;
         let live = match options.stop_when {
@@ -276,6 +315,14 @@ impl Recording {
         instance.set_recording(true)?;
         let collector = Collector::start(Arc::clone(&instance), readers, options.clone(), live)?;
         Ok(Recording { marker, collector, instance, cpus, keep: options.keep, texts })
+    }
+
+    /// Records these threads too, where not all are.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn add_threads(&self, tids: &[Tid]) -> Result<(), KernelError> {
+        self.instance.add_threads(tids)
     }
 
     /// A handle that writes markers into this recording.
@@ -350,4 +397,12 @@ pub enum RecordingError {
     /// The instance could not be put in the journal, so it was not made.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The kernel does not understand a filter.
+    #[error("the kernel refuses the filter of {event}:\n{said}")]
+    Filter {
+        /// `system:event`.
+        event: String,
+        /// The kernel's own words.
+        said: String,
+    },
 }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
-use surety_host::recorder::{RawTrace, Recording, RecordingOptions};
+use surety_host::recorder::{RawTrace, Recording, RecordingError, RecordingOptions};
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, RealKernel, clock};
 use surety_model::event::{Event, EventKind};
@@ -15,7 +15,9 @@ use surety_units::{Bytes, Nanos};
 fn start(label: &str, options: &RecordingOptions) -> Option<Recording> {
     let name = format!("surety-test-{}-{label}", std::process::id());
     let cpus = RealKernel::new().online_cpus().unwrap();
-    let started = Tracefs::open().and_then(|tracefs| Recording::start(&tracefs, &name, options, cpus));
+    let started = Tracefs::open()
+        .map_err(RecordingError::from)
+        .and_then(|tracefs| Recording::start(&tracefs, &name, options, cpus));
     started.inspect_err(|error| eprintln!("SKIPPED: nothing can be recorded here: {error}")).ok()
 }
 

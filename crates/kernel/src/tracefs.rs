@@ -11,10 +11,12 @@ use crate::error::{KernelError, Operation};
 use crate::files::{list_dir, read_text};
 use crate::mount::DetachedMount;
 
+mod filter;
 mod instance;
 mod raw;
 mod splice;
 
+pub use filter::FilterError;
 pub use instance::{Marker, TraceInstance};
 pub use raw::{CpuStats, RawPages};
 pub use splice::Splice;

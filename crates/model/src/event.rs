@@ -4,6 +4,7 @@
 //! follow the kernel's own trace events (`include/trace/events/sched.h`, `irq.h`, `timer.h`, `block.h`).
 
 mod block;
+mod note;
 mod span;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use surety_units::{CpuId, Nanos, Tid};
 
 pub use block::{BlockEvent, BlockStep, DiskNumber, GuestDisk, RequestServed, Rwbs};
+pub use note::ThreadNote;
 pub use span::{Span, SpanFate, SpanMarker};
 
 /// A thread's name as the kernel keeps it: up to 15 bytes, zero padded.

@@ -131,6 +131,8 @@ pub struct ThreadDistributions {
     pub comm: Comm,
     /// How its jobs were separated.
     pub separation: Separation,
+    /// Whether its jobs are activations told apart by switches alone: there are no responses, and arrivals are starts.
+    pub by_switches: bool,
     /// Complete jobs.
     pub jobs: u64,
     /// CPU time of a job, interrupts on top of it taken off.
@@ -148,6 +150,7 @@ impl ThreadDistributions {
             tid: thread.tid,
             comm: thread.comm,
             separation: thread.separation,
+            by_switches: false,
             jobs: 0,
             execution: Values::new(Rounding::Ceil, step),
             inter_arrival: Values::new(Rounding::Floor, step),
@@ -184,16 +187,13 @@ struct Collector {
     /// The thread of each slot that has jobs.
     open: Vec<(usize, Box<ThreadDistributions>)>,
     found: Found,
+    /// A wake-up was told: the trace has them.
+    woken: bool,
 }
 
 impl Collector {
-    fn of(&mut self, slot: usize) -> Option<&mut ThreadDistributions> {
-        self.open.iter_mut().find(|(open, _)| *open == slot).map(|(_, thread)| thread.as_mut())
-    }
-}
-
-impl JobSink for Collector {
-    fn job(&mut self, thread: &ThreadKey, job: &Job) {
+    /// A job, or an activation, whose release is not known.
+    fn take(&mut self, thread: &ThreadKey, job: &Job, is_released: bool) {
         if !self.wanted.thread(thread.tid, thread.comm) {
             return;
         }
@@ -210,11 +210,34 @@ impl JobSink for Collector {
         }
         let Some(open) = self.of(thread.slot) else { return };
         open.jobs += 1;
+        open.by_switches |= !is_released;
         open.execution.record(job.execution_net());
-        open.response.record(job.response());
+        if is_released {
+            open.response.record(job.response());
+        }
         if let Some(gap) = open.releases.push(job.release) {
             open.inter_arrival.record(gap);
         }
+    }
+
+    fn of(&mut self, slot: usize) -> Option<&mut ThreadDistributions> {
+        self.open.iter_mut().find(|(open, _)| *open == slot).map(|(_, thread)| thread.as_mut())
+    }
+}
+
+impl JobSink for Collector {
+    fn job(&mut self, thread: &ThreadKey, job: &Job) {
+        self.take(thread, job, true);
+    }
+
+    fn activation(&mut self, thread: &ThreadKey, job: &Job) {
+        if self.woken { self.censored(thread, job.completion) } else { self.take(thread, job, false) }
+    }
+
+    fn wake_ups_are_told(&mut self) {
+        self.woken = true;
+        self.open.retain(|(_, thread)| !thread.by_switches);
+        self.found.threads.retain(|thread| !thread.by_switches);
     }
 
     /// Work is rounded up: the most it can have been.
@@ -254,8 +277,14 @@ impl DistributionBuilder {
     /// Nothing seen yet. Counts are on a grid of `step`; without one, as fine as the bound allows. A thread is chosen
     /// by the name it bears when the job completes.
     pub fn new(wanted: Wanted, step: Option<Nanos>) -> DistributionBuilder {
-        let collector =
-            Collector { wanted, window: Window::ALL, step, open: Vec::new(), found: Found::default() };
+        let collector = Collector {
+            wanted,
+            window: Window::ALL,
+            step,
+            open: Vec::new(),
+            found: Found::default(),
+            woken: false,
+        };
         DistributionBuilder { jobs: JobBuilder::into_sink(collector), begun: false }
     }
 

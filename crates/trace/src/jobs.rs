@@ -20,6 +20,9 @@
 //! A `Begin` before its own planned release cannot be on the trace's clock: the job is given up and counted
 //! ([`Anomalies::misdated`]).
 //!
+//! **Without wake-ups** in the whole trace (`sched_switch` alone) a job is an *activation*: from the first switch-in after the
+//! thread fell asleep until it falls asleep again ([`JobSink::activation`]). Its release is not known, and so neither is its response.
+//!
 //! **Interrupts** are what runs on top of a thread: hard handlers, x86 vectors and softirqs, nested ones once
 //! ([`interrupts`]). **Throttling** of deadline threads looks like preemption in `sched_switch`; the replenishment
 //! timer tells ([`throttle`]). A throttle is not counted as a preemption.
@@ -38,7 +41,7 @@
 //! alive at one time; complete jobs go to a [`JobSink`]. Nothing is allocated per event or job.
 
 use surety_model::event::{
-    Comm, Event, EventKind, JobMarker, LeaveState, SpanMarker, TraceSink, Woken, waits_for_lock,
+    Comm, Event, EventKind, JobMarker, LeaveState, SpanMarker, ThreadNote, TraceSink, waits_for_lock,
 };
 use surety_model::job::ThreadHistory;
 use surety_units::{CpuId, Nanos, Tid};
@@ -46,17 +49,19 @@ use surety_units::{CpuId, Nanos, Tid};
 use inference::FromIdle;
 use interrupts::{Context, InterruptStack};
 use sink::{Histories, JobSink};
-use thread::{NOWHERE, Place};
+use thread::Place;
 use threads::ThreadTable;
 use throttle::Replenishments;
-use watch::{Occupant, Unwatched, Waker, Watch};
+use watch::{Occupant, Unwatched, Watch};
 
 pub mod inference;
 pub mod interrupts;
 pub mod sink;
+mod still;
 mod thread;
 mod threads;
 pub mod throttle;
+mod waking;
 pub(crate) mod watch;
 
 /// How much later than the switch-in a wake-up may be recorded and still be taken as its cause.
@@ -166,7 +171,11 @@ pub(crate) struct Machine<W> {
     cpus: Vec<Cpu>,
     throttles: throttle::Throttles,
     anomalies: Anomalies,
+    /// Time of the first event.
+    first: Option<Nanos>,
     last: Nanos,
+    /// A wake-up was seen.
+    woken: bool,
     watch: W,
 }
 
@@ -178,7 +187,9 @@ impl<W: Watch> Machine<W> {
             cpus: Vec::new(),
             throttles: throttle::Throttles::default(),
             anomalies: Anomalies::default(),
+            first: None,
             last: Nanos::ZERO,
+            woken: false,
             watch,
         }
     }
@@ -190,6 +201,10 @@ impl<W: Watch> Machine<W> {
         self.threads.slots.sort_by_key(|thread| thread.key.life);
         for thread in &mut self.threads.slots {
             thread.report(end, self.watch.sink());
+        }
+        if !self.woken {
+            // Where none is told, none is missing.
+            self.anomalies.unreleased = 0;
         }
         (self.watch, self.anomalies)
     }
@@ -217,25 +232,6 @@ impl<W: Watch> Machine<W> {
     fn tell_thread(&mut self, slot: usize, at: Nanos) {
         if W::WATCHES {
             self.watch.thread(slot, at, self.threads.slots[slot].seen_as());
-        }
-    }
-
-    /// Tells the watcher who wakes the thread of `slot`: the current one, unless an interrupt on top of it does; the clock, where that is the timer's.
-    #[inline]
-    fn tell_waker(&mut self, slot: usize, event: &Event<'_>) {
-        if !W::WATCHES {
-            return;
-        }
-        let cpu = &self.cpus[event.cpu.index()];
-        match (cpu.interrupts.innermost(), cpu.occupant) {
-            (Some(context), _) if context.is_clock() => self.watch.woken_by_clock(slot, event.time),
-            (None, Occupant::Thread(by)) => {
-                let (waker, woken) = (&self.threads.slots[by], &self.threads.slots[slot]);
-                let (tid, comm) = (waker.key.tid, waker.key.comm);
-                let waker = Waker { slot: by, tid, comm, prio: waker.prio, lock: woken.wants_lock };
-                self.watch.woken(slot, event.time, waker);
-            }
-            _ => {}
         }
     }
 
@@ -405,40 +401,6 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    fn waking(&mut self, event: &Event<'_>, woken: &Woken) {
-        if woken.tid == Tid::IDLE {
-            return;
-        }
-        let at = event.time;
-        let slot = self.slot(woken.tid, at);
-        self.tell_waker(slot, event);
-        let gaps = self.anomalies.gaps;
-        let thread = &mut self.threads.slots[slot];
-        thread.name(woken.comm);
-        thread.prio = woken.prio;
-        if thread.last_cpu == NOWHERE {
-            // The request names the CPU it slept on; the queue it is put in comes with the wake-up.
-            thread.last_cpu = woken.target;
-        }
-        let reordered = thread.waking(at, gaps, self.watch.sink());
-        self.anomalies.reordered += u64::from(reordered);
-        self.tell_thread(slot, at);
-    }
-
-    fn wakeup(&mut self, at: Nanos, woken: &Woken) {
-        if woken.tid == Tid::IDLE {
-            return;
-        }
-        let slot = self.slot(woken.tid, at);
-        let gaps = self.anomalies.gaps;
-        let thread = &mut self.threads.slots[slot];
-        thread.name(woken.comm);
-        thread.prio = woken.prio;
-        let reordered = thread.wakeup(at, woken.target, gaps);
-        self.anomalies.reordered += u64::from(reordered);
-        self.tell_thread(slot, at);
-    }
-
     fn marker(&mut self, event: &Event<'_>, marker: JobMarker) {
         if event.current == Tid::IDLE {
             return;
@@ -524,6 +486,7 @@ impl<W: Watch> Machine<W> {
 
     /// Takes one event in order of time.
     fn take(&mut self, event: &Event<'_>) {
+        self.first.get_or_insert(event.time);
         if !self.has_cpu(event.cpu) {
             self.anomalies.impossible += 1;
             return;
@@ -604,6 +567,8 @@ impl<W: Watch> Machine<W> {
             EventKind::Marker { text } => {
                 if let Some(marker) = JobMarker::parse(text) {
                     self.marker(event, marker);
+                } else if let Some(note) = ThreadNote::parse(text) {
+                    self.note(event, &note);
                 } else if W::WATCHES
                     && event.current != Tid::IDLE
                     && let Some(marker) = SpanMarker::parse(text)

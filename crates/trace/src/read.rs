@@ -11,6 +11,7 @@ use crate::merge::PageReadError;
 
 pub mod detect;
 pub mod live;
+pub mod packed;
 pub mod perfdata;
 pub mod perfetto;
 pub mod raw_pages;

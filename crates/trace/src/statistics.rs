@@ -7,6 +7,7 @@ use serde::Serialize;
 use surety_model::event::{Comm, Event, TraceSink};
 use surety_units::{Nanos, Tid};
 
+use crate::jobs::sink::Throughout;
 use crate::jobs::{Anomalies, JobBuilder};
 use crate::wanted::Wanted;
 
@@ -61,6 +62,9 @@ pub struct ThreadStatistics {
     pub comm: Comm,
     /// Whether its jobs are exact: separated by markers.
     pub exact: bool,
+    /// Whether its jobs are activations told apart by switches alone, as no wake-up is in the trace: response and latency are
+    /// not known, and arrivals are starts.
+    pub by_switches: bool,
     /// Complete jobs.
     pub jobs: u64,
     /// Jobs given up.
@@ -81,6 +85,8 @@ pub struct ThreadStatistics {
     pub longest_wait: Nanos,
     /// From the first to the last event that names it.
     pub observed: Nanos,
+    /// What it did for all of the trace without a change.
+    pub throughout: Option<Throughout>,
     /// Preemptions in complete jobs.
     pub preemptions: u64,
     /// Time without budget in complete jobs.

@@ -51,6 +51,15 @@ pub struct RecordArgs {
     /// Record only the events of --event
     #[arg(long, requires = "event")]
     pub only_events: bool,
+    /// Record only this process or thread, and what it makes from then on; may be given several times
+    #[arg(long, value_name = "N")]
+    pub pid: Vec<i32>,
+    /// Record only these CPUs, such as 2-3
+    #[arg(long, value_name = "LIST", value_parser = cpus, visible_alias = "cpu")]
+    pub cpus: Option<CpuSet>,
+    /// Record an event only where this filter of the kernel's holds, such as 'sched_switch:prev_prio < 100'
+    #[arg(long, value_name = "EVENT:EXPRESSION")]
+    pub filter: Vec<String>,
     /// Stop when this much was recorded; with --keep, hold no more than this on disk
     #[arg(long, value_name = "BYTES", value_parser = room)]
     pub size: Option<Bytes>,
@@ -125,7 +134,7 @@ pub struct Closely {
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -141,7 +150,7 @@ pub struct StatsArgs {
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -156,7 +165,7 @@ pub struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -183,7 +192,7 @@ const SPANS_EXCLUDE: [&str; 5] = ["disk", "tid", "comm", "cpus", "worst"];
 
 #[derive(Debug, Args)]
 pub struct IrqsArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     /// Select only the interrupt with this number or name, such as 29, local_timer or NET_RX
@@ -197,7 +206,7 @@ pub struct IrqsArgs {
 
 #[derive(Debug, Args)]
 pub struct FitArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     /// Workload file to write
@@ -214,7 +223,7 @@ pub struct FitArgs {
 
 #[derive(Debug, Args)]
 pub struct ReserveArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -229,7 +238,7 @@ pub struct ReserveArgs {
 
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     pub file: PathBuf,
     /// File to write, ending in .dat, .jsonl, .csv, .pftrace or .perfetto-trace
     pub output: PathBuf,

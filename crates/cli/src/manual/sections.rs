@@ -186,6 +186,10 @@ const ROWS: &[Row] = &[
                 "sudo surety trace record --keep 10s --stop-when 'response(player) > 40ms' --output late.dat",
             ),
             (
+                "One process and what it starts, and of the switches those of real-time threads",
+                "sudo surety trace record --pid 1234 --filter 'sched_switch:prev_prio < 100 || next_prio < 100'",
+            ),
+            (
                 "While a command runs, with events of disks",
                 "sudo surety trace record --event 'block:*' --size 1GB -- make",
             ),
@@ -197,6 +201,7 @@ const ROWS: &[Row] = &[
         verb: "trace stats",
         examples: &[
             ("The ten busiest threads", "surety trace stats trace.dat --top 10"),
+            ("Of a recording that is packed", "surety trace stats trace.dat.gz"),
             (
                 "One thread in detail, as a page",
                 "surety trace stats trace.dat --comm player --distribution --html player.html",

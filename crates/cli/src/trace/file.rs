@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::fmt::Display;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -17,10 +16,11 @@ use surety_trace::{ReadAt, ReadSummary, TraceReader};
 
 use crate::args::Selection;
 use crate::exit::{Code, Failure};
-use crate::files;
 use crate::session::Session;
 
-/// Opens a trace file of any format, to read the buffer that is chosen. Reading it fails once Ctrl-C is pressed.
+use super::spool;
+
+/// Opens a trace file of any format, or standard input, to read the buffer that is chosen. Reading it fails once Ctrl-C is pressed.
 pub fn open(path: &Path, selection: &Selection, session: &Session) -> Result<Box<dyn TraceReader>, Failure> {
     open_stoppable(path, selection, session, Rc::default())
 }
@@ -32,7 +32,8 @@ pub fn open_stoppable(
     session: &Session,
     stop: Rc<Cell<bool>>,
 ) -> Result<Box<dyn TraceReader>, Failure> {
-    let file = Stoppable { file: pages(path)?, cancel: session.cancel.clone(), stop };
+    let file = spool::pages(path, &session.cancel).map_err(|e| unfinished(path, session, &e))?;
+    let file = Stoppable { file, cancel: session.cancel.clone(), stop };
     let trace = surety_trace::open(file).map_err(|e| unfinished(path, session, &e))?;
     of_buffer(trace, path, selection)
 }
@@ -60,16 +61,6 @@ impl ReadAt for Stoppable {
 /// Why a file was not read to its end: Ctrl-C, or what is wrong with it.
 pub fn unfinished(path: &Path, session: &Session, why: &dyn Display) -> Failure {
     if session.cancel.is_cancelled() { WorldError::Interrupted.into() } else { unreadable(path, why) }
-}
-
-fn pages(path: &Path) -> Result<PageFile, Failure> {
-    // Opening a pipe would wait for its writer.
-    let known = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
-    if !known.is_file() {
-        return Err(unreadable(path, &"it is no ordinary file"));
-    }
-    files::is_input(&known);
-    File::open(path).and_then(PageFile::new).map_err(|e| unreadable(path, &e))
 }
 
 /// Chooses the buffer, where one is named. A choice of no time is a slip.
@@ -105,7 +96,8 @@ fn unreadable(path: &Path, why: &dyn Display) -> Failure {
 
 /// A file that does not suit, and why.
 pub fn refused(path: &Path, why: impl Display) -> Failure {
-    Failure::new(Code::BadInput, format!("{}: {why}", path.display()))
+    let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+    Failure::new(Code::BadInput, format!("{name}: {why}"))
 }
 
 /// Reads the part of a trace file that is chosen into `sink`.

@@ -6,11 +6,11 @@
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
 
-use surety_host::recorder::{JournalledRecording, RecordingError, RecordingOptions, StopWhen};
+use surety_host::recorder::{JournalledRecording, RecordingError, RecordingOptions, StopWhen, note_threads};
 use surety_host::{ChildrenEntry, lacked, rights_of};
+use surety_kernel::clock;
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::tracefs::Tracefs;
-use surety_kernel::{Kernel, clock};
 use surety_units::Nanos;
 
 use crate::args::RecordArgs;
@@ -23,6 +23,7 @@ use summary::Made;
 
 mod events;
 pub mod output;
+mod restricted;
 mod summary;
 
 /// Between two looks at the clock, the signals and the command.
@@ -58,17 +59,11 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
     }
     let tracefs = Tracefs::open()?;
     let events = events::chosen(args, &tracefs)?;
-    let cpus = session.kernel.online_cpus()?;
+    let cpus = restricted::cpus(args, &session.kernel)?;
+    let mut options = options_of(args, &events, session)?;
     let journal = session.need_journal()?;
     let mut output = Output::open(&args.output)?;
-    let options = RecordingOptions {
-        buffer: args.buffer,
-        directory: Some(output.directory()),
-        size: args.size,
-        keep: args.keep,
-        stop_when: args.stop_when.map(|condition| StopWhen { condition, after: args.after }),
-        ..RecordingOptions::of(&events)
-    };
+    options.directory = Some(output.directory());
     let recording = JournalledRecording::start(&tracefs, Some(journal), &session.kernel, &options, cpus)
         .map_err(refused)?;
     let (started, own) = (clock::monotonic(), clock::thread_cpu_time());
@@ -77,6 +72,9 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
         .flatten();
     let mut child = start_command(args, children.as_ref(), session)?;
     let end = wait(args, session, &recording, &mut child)?;
+    if !args.only_events {
+        note_threads(&session.kernel, &options.pids, &recording.marker())?;
+    }
     let own = clock::thread_cpu_time() - own;
     let raw = recording.finish()?;
     if let Some(child) = child {
@@ -105,15 +103,31 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
         bytes,
         overhead: own + raw.cpu_time,
         cpus,
+        options: &options,
     };
     made.tell(args, &end, code, session)?;
     Ok(code)
+}
+
+/// What is recorded, but for the place of its pages.
+fn options_of(args: &RecordArgs, events: &[String], session: &Session) -> Result<RecordingOptions, Failure> {
+    Ok(RecordingOptions {
+        buffer: args.buffer,
+        size: args.size,
+        keep: args.keep,
+        stop_when: args.stop_when.map(|condition| StopWhen { condition, after: args.after }),
+        pids: restricted::pids(args, &session.kernel)?,
+        filters: restricted::filters(args, events)?,
+        ..RecordingOptions::of(events)
+    })
 }
 
 fn refused(error: RecordingError) -> Failure {
     match error {
         RecordingError::Kernel(error) => error.into(),
         RecordingError::Journal(error) => error.into(),
+        refused @ RecordingError::Filter { .. } => Failure::new(Code::BadInput, refused.to_string())
+            .help("`cat /sys/kernel/tracing/events/SYSTEM/EVENT/format` names an event's fields"),
         other => Failure::new(Code::Machine, other.to_string()),
     }
 }

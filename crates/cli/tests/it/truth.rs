@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use surety_host::recorder::{RawTrace, Recording, RecordingOptions};
+use surety_host::recorder::{RawTrace, Recording, RecordingError, RecordingOptions};
 use surety_kernel::tracefs::{Marker, Tracefs};
 use surety_kernel::{Kernel, RealKernel, clock};
 use surety_model::event::{Event, EventKind, JobMarker, TraceSink};
@@ -26,6 +26,7 @@ fn record(label: &str, events: &[&str]) -> Option<Recording> {
     let cpus = RealKernel::new().online_cpus().unwrap();
     let name = format!("surety-test-{}-{label}", std::process::id());
     let started = Tracefs::open()
+        .map_err(RecordingError::from)
         .and_then(|tracefs| Recording::start(&tracefs, &name, &RecordingOptions::of(events), cpus));
     started.inspect_err(|error| eprintln!("SKIPPED: nothing can be recorded here: {error}")).ok()
 }

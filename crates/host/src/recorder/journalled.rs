@@ -1,11 +1,12 @@
 //! [`JournalledRecording`]: a recording that a killed run leaves nothing of.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use surety_kernel::journal::{Entry, Journal, Journalled};
 use surety_kernel::tracefs::{Marker, Tracefs};
 use surety_kernel::{Kernel, KernelError};
-use surety_units::CpuSet;
+use surety_units::{CpuSet, Tid};
 
 use super::{RawTrace, Recording, RecordingError, RecordingOptions};
 
@@ -31,9 +32,28 @@ pub(super) fn entered<'a>(
     Ok((name, entry))
 }
 
+/// Records all threads of these processes. Threads that recorded ones make are recorded already; others are looked for until
+/// there are none.
+fn add_threads_of(pids: &[Tid], recording: &Recording, kernel: &dyn Kernel) -> Result<(), RecordingError> {
+    for pid in pids {
+        if kernel.owner(*pid)?.process != *pid {
+            continue;
+        }
+        let mut known = BTreeSet::from([*pid]);
+        loop {
+            let new: Vec<Tid> = kernel.threads(*pid)?.into_iter().filter(|tid| known.insert(*tid)).collect();
+            if new.is_empty() {
+                break;
+            }
+            recording.add_threads(&new)?;
+        }
+    }
+    Ok(())
+}
+
 impl<'a> JournalledRecording<'a> {
     /// Starts a recording in an instance named after this process; with a journal, the name is in it before the instance
-    /// is made. See [`Recording::start`].
+    /// is made. Of processes all threads are recorded. See [`Recording::start`].
     ///
     /// # Errors
     /// [`RecordingError`].
@@ -46,6 +66,7 @@ impl<'a> JournalledRecording<'a> {
     ) -> Result<JournalledRecording<'a>, RecordingError> {
         let (name, entry) = entered(journal, kernel)?;
         let recording = Recording::start(tracefs, &name, options, cpus)?;
+        add_threads_of(&options.pids, &recording, kernel)?;
         Ok(JournalledRecording { recording, entry })
     }
 

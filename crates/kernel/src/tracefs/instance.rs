@@ -130,7 +130,7 @@ impl TraceInstance {
             .ok_or_else(|| KernelError::new(Operation::Read, path.display().to_string(), libc::EIO))
     }
 
-    fn event_path(&self, event: &str) -> Result<PathBuf, KernelError> {
+    pub(super) fn event_path(&self, event: &str) -> Result<PathBuf, KernelError> {
         let (system, name) = split_event(event)?;
         Ok(self.path.join("events").join(system).join(name))
     }

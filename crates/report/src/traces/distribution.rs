@@ -87,12 +87,18 @@ impl TraceDistribution {
             Subject::Thread(thread) => {
                 let jobs = number_of(thread.jobs, "job");
                 let by_markers = thread.separation == Separation::Markers;
-                let how = if by_markers { "by their own markers" } else { "from waking to sleeping" };
+                let (how, separation) = match (by_markers, thread.by_switches) {
+                    (_, true) => {
+                        ("from getting a CPU after a sleep to the next sleep, releases unknown", "switches")
+                    }
+                    (true, _) => ("by their own markers", separation(true)),
+                    (false, _) => ("from waking to sleeping", separation(false)),
+                };
                 let of_thread = json!({
                     "tid": thread.tid,
                     "name": thread.comm.text(),
                     "jobs": thread.jobs,
-                    "separation": separation(by_markers),
+                    "separation": separation,
                 });
                 let values = vec![
                     (("execution_net_ns", "execution"), thread.execution),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use surety_trace::jobs::Anomalies;
+use surety_trace::jobs::sink::Throughout;
 use surety_trace::statistics::{Folded, Recorded};
 use surety_trace::{Description, ThreadStatistics};
 use surety_units::Nanos;
@@ -84,6 +85,7 @@ impl TraceStats {
     /// How far the numbers can be trusted.
     fn checks(&self) -> Vec<Check> {
         let mut list = vec![self.extent(), self.separations()];
+        list.extend(self.throughout());
         if !self.recorded.folded.is_empty() {
             let threads: u64 = self.recorded.folded.iter().map(|folded| folded.threads).sum();
             let found = format!("{threads} less busy threads are not listed; --json adds them up by name");
@@ -100,7 +102,7 @@ impl TraceStats {
             let found = "no sched_switch: nothing is known of CPU time";
             list.push(Check::limited("missing", found, RECORD_THEM));
         }
-        list.extend(self.read.wake_ups(" and are not counted"));
+        list.extend(self.wake_ups());
         list.extend(self.read.unread.iter().map(|what| limited("not read", what.clone())));
         list.extend(switches(&self.anomalies));
         list.extend(self.odd());
@@ -121,9 +123,46 @@ impl TraceStats {
         Check::good("trace", format!("{events}{cpus} in {}{clock}{rest} ({format})", self.read.span()))
     }
 
+    /// Threads that neither got nor lost a CPU.
+    fn throughout(&self) -> Option<Check> {
+        const NAMED_MAX: usize = 4;
+        let those =
+            [Throughout::Running, Throughout::Ready, Throughout::Asleep].into_iter().filter_map(|did| {
+                let all: Vec<&ThreadStatistics> =
+                    self.recorded.threads.iter().filter(|thread| thread.throughout == Some(did)).collect();
+                let named: Vec<String> =
+                    all.iter().take(NAMED_MAX).map(|t| format!("{} {}", t.tid, t.comm)).collect();
+                let more = if all.len() > NAMED_MAX { ", ..." } else { "" };
+                let count = number_of(all.len(), "thread");
+                (!all.is_empty()).then(|| match did {
+                    Throughout::Asleep => format!("{count} slept"),
+                    Throughout::Running => format!("{count} ran ({}{more})", named.join(", ")),
+                    Throughout::Ready => {
+                        format!("{count} wanted a CPU and got none ({}{more})", named.join(", "))
+                    }
+                })
+            });
+        let those: Vec<String> = those.collect();
+        (!those.is_empty()).then(|| Check::good("throughout", those.join("; ")))
+    }
+
+    /// What is not known where wake-ups are not in the trace.
+    fn wake_ups(&self) -> Option<Check> {
+        if !self.recorded.threads.iter().any(|thread| thread.by_switches) {
+            return self.read.wake_ups(" and are not counted");
+        }
+        let found = "no wake-ups: response and latency are not known, and arrivals are starts";
+        Some(Check::limited("missing", found, RECORD_THEM))
+    }
+
     /// How jobs were told apart.
     fn separations(&self) -> Check {
-        let busy = "from waking to sleeping";
+        let by_switches = self.recorded.threads.iter().any(|thread| thread.by_switches);
+        let busy = if by_switches {
+            "by switches alone, from getting a CPU after a sleep to the next sleep"
+        } else {
+            "from waking to sleeping"
+        };
         let jobs = match self.recorded.threads.iter().filter(|t| t.exact).count() {
             0 => format!("{busy}; jobs of a late thread that does not sleep between them count as one"),
             exact => format!("by their own markers for threads that write them ({exact}); else {busy}"),
@@ -183,7 +222,7 @@ impl TraceStats {
         json!({
             "tid": t.tid,
             "name": t.comm.text(),
-            "separation": separation(t.exact),
+            "separation": if t.by_switches { "switches" } else { separation(t.exact) },
             "jobs": t.jobs,
             "censored": t.censored,
             "inferred": t.inferred,
@@ -195,6 +234,7 @@ impl TraceStats {
             "waited_ns": t.waited,
             "longest_wait_ns": t.longest_wait,
             "observed_ns": t.observed,
+            "throughout": t.throughout.map(Throughout::word),
             "preemptions": t.preemptions,
             "throttled_ns": t.throttled,
             "response_ns": t.response,

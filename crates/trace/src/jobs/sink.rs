@@ -44,6 +44,31 @@ pub struct ThreadTotals {
     pub unknown: Nanos,
     /// First and last event of the thread.
     pub seen: (Nanos, Nanos),
+    /// What it did from its first event, or the trace's, to the end without a change; `None` where it changed, or nobody knows.
+    pub throughout: Option<Throughout>,
+}
+
+/// What a thread does that neither gets nor loses a CPU in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Throughout {
+    /// It runs.
+    Running,
+    /// It wants a CPU and gets none.
+    Ready,
+    /// It sleeps.
+    Asleep,
+}
+
+impl Throughout {
+    /// One word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Throughout::Running => "running",
+            Throughout::Ready => "ready",
+            Throughout::Asleep => "asleep",
+        }
+    }
 }
 
 /// Why a thread waits for a CPU.
@@ -61,6 +86,12 @@ pub enum Wait {
 ///
 /// Calls of one thread come in the order of time. Times on a CPU and waiting times of one thread do not overlap.
 pub trait JobSink {
+    /// Whether threads are told too of which the recorder says at the end where they are ([`ThreadNote`]), and no event says
+    /// anything.
+    ///
+    /// [`ThreadNote`]: surety_model::event::ThreadNote
+    const TAKES_STILL_THREADS: bool = false;
+
     /// A job is complete.
     fn job(&mut self, thread: &ThreadKey, job: &Job);
 
@@ -69,6 +100,16 @@ pub trait JobSink {
     fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
         let _ = (thread, job);
     }
+
+    /// The thread fell asleep that was seen to fall asleep before and to get a CPU since, and nobody saw it woken: an
+    /// activation from that CPU on, whose `release` is its `start`. It is given up, unless the sink makes something of it.
+    fn activation(&mut self, thread: &ThreadKey, job: &Job) {
+        self.censored(thread, job.completion);
+    }
+
+    /// The trace's first wake-up: it does tell of them, so what activations were told before are jobs whose release was not
+    /// seen.
+    fn wake_ups_are_told(&mut self) {}
 
     /// A job of the thread was given up at that time.
     fn censored(&mut self, thread: &ThreadKey, at: Nanos) {

@@ -4,7 +4,7 @@
 //! switch of the CPU put there; `@TID` behind the CPU says otherwise.
 
 use proptest::prelude::*;
-use surety_model::event::TimerFunction;
+use surety_model::event::{TimerFunction, Woken};
 use surety_model::job::{Job, Separation};
 
 use super::*;

@@ -3,12 +3,14 @@
 //! Consumption is kept in running totals ([`Tally`]); a job is the difference of two of them.
 
 use surety_model::event::{Comm, LeaveState};
-use surety_model::job::{Job, OpenJob, Separation};
+use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::REORDER_MAX;
-use super::sink::{JobSink, ThreadKey, ThreadTotals, Wait};
+use super::sink::{JobSink, ThreadKey, Throughout, Wait};
 use super::watch::{Seen, Whereabouts};
+
+mod ending;
 
 /// Names of threads that do the work of interrupts: softirqs they run are their own work ([`super::interrupts`]), and
 /// what they wait for without a signal being able to wake them is a lock in the midst of a job, never the next one
@@ -145,6 +147,8 @@ pub(super) struct Thread {
     dismissed: Option<u64>,
     censored: u64,
     seen: (Nanos, Nanos),
+    /// What it has done ever since it was first seen.
+    throughout: Option<Throughout>,
 }
 
 impl Thread {
@@ -173,6 +177,7 @@ impl Thread {
             dismissed: None,
             censored: 0,
             seen: (at, at),
+            throughout: None,
         }
     }
 
@@ -227,6 +232,8 @@ impl Thread {
     /// It is found on a CPU of which nothing was known: since when, and for which job, nobody saw.
     pub(super) fn adopt<S: JobSink>(&mut self, at: Nanos, cpu: CpuId, sink: &mut S) {
         self.touch(at);
+        let is_new = self.place == Place::Unknown && self.tally == Tally::default() && self.censored == 0;
+        self.throughout = is_new.then_some(Throughout::Running);
         self.end_wait(at, sink);
         self.replenish(at);
         self.run_on(at, cpu);
@@ -236,6 +243,7 @@ impl Thread {
 
     pub(super) fn switch_in<S: JobSink>(&mut self, at: Nanos, cpu: CpuId, sink: &mut S) -> Outcome {
         self.touch(at);
+        self.throughout = None;
         let mut outcome = Outcome::default();
         match self.place {
             Place::Waiting { .. } => self.end_wait(at, sink),
@@ -297,6 +305,7 @@ impl Thread {
         sink: &mut S,
     ) -> Outcome {
         self.touch(at);
+        self.throughout = None;
         let mut outcome = Outcome::default();
         match self.place {
             Place::Running { .. } if self.last_cpu == cpu => self.settle(at, sink),
@@ -464,6 +473,7 @@ impl Thread {
 
     /// From `until` on nothing is known of it.
     pub(super) fn lose<S: JobSink>(&mut self, until: Nanos, sink: &mut S) {
+        self.throughout = None;
         match self.place {
             Place::Running { since } => self.settle(until.max(since), sink),
             Place::Waiting { since } => self.wait(since, until, sink),
@@ -483,50 +493,10 @@ impl Thread {
         self.place = Place::Unknown;
     }
 
-    /// Another thread bears its id: whatever is open ended unseen.
-    pub(super) fn retire<S: JobSink>(&mut self, sink: &mut S) {
-        self.lose(self.seen.1, sink);
-        self.ended = true;
-    }
-
-    /// Nothing more comes of it: tells the sink what it was.
-    pub(super) fn report<S: JobSink>(&mut self, end: Nanos, sink: &mut S) {
-        let seen = self.seen;
-        let open = self.open(end);
-        self.lose(end, sink);
-        let totals = ThreadTotals {
-            prio: self.prio,
-            open,
-            censored: self.censored,
-            run: self.tally.run,
-            interrupted: self.tally.interrupted,
-            waited: self.waited,
-            longest_wait: self.longest_wait,
-            unknown: self.tally.unknown,
-            seen,
-        };
-        sink.ended(&self.key, &totals);
-    }
-
-    /// The job that is open at the end.
-    fn open(&self, end: Nanos) -> Option<OpenJob> {
-        let run = match self.place {
-            Place::Running { since } => self.tally.run + (end - since).max(Nanos::ZERO),
-            _ => self.tally.run,
-        };
-        let (release, began) = match self.key.separation {
-            Separation::BusyPeriod => {
-                let busy = self.busy?;
-                (busy.release?, busy.start.map_or(run, |start| start.tally.run))
-            }
-            Separation::Markers => self.marked.map(|marked| (marked.release, marked.at_begin.run))?,
-        };
-        Some(OpenJob { release, execution: run - began })
-    }
-
     /// A new busy period, where none is open that waited for a lock; the thread waits from `waits` on.
     fn release(&mut self, at: Nanos, waits: Nanos, gaps: u64) {
         self.pending = None;
+        self.throughout = None;
         self.busy.get_or_insert(Busy::released(at));
         self.place = Place::Waiting { since: waits };
         self.why = Wait::Woken;
@@ -549,6 +519,10 @@ impl Thread {
     fn complete<S: JobSink>(&mut self, busy: Busy, at: Nanos, sink: &mut S) {
         match (busy.release, busy.start) {
             (Some(release), Some(start)) => self.tell(&self.since(start, release, at), sink),
+            (None, Some(start)) if busy.reorderable && start.tally.unknown == self.tally.unknown => {
+                self.censored += 1;
+                sink.activation(&self.key, &self.since(start, start.at, at));
+            }
             _ => self.censor(at, sink),
         }
     }

@@ -16,8 +16,6 @@
 //!
 //! Nothing in the file is trusted: lengths are compared with what is left of it before memory is asked for.
 
-use std::collections::BTreeSet;
-
 use surety_model::event::{Event, EventKind, TraceSink};
 use surety_units::{CpuId, Nanos, Tid};
 
@@ -164,7 +162,7 @@ impl<S: ReadAt> PerfData<S> {
             sink,
             summary: ReadSummary::default(),
             counts: vec![0; self.table.names().len()],
-            cpus: BTreeSet::new(),
+            cpus: Vec::new(),
             first: None,
             last: Nanos::ZERO,
             scratch: String::new(),
@@ -235,8 +233,8 @@ impl<S: ReadAt> PerfData<S> {
             records::SAMPLE => {
                 match self.attributes.sample(body) {
                     Sampled::Record(sample) => {
-                        let what = What::Record(sample.record.into());
-                        rounds.add(sample.time, Some(sample.cpu), what, &mut |w| reading.emit(w));
+                        let (time, cpu, what) = (sample.time, Some(sample.cpu), What::Record(sample.record));
+                        rounds.add(Waiting { time, cpu, what }, &mut |w| reading.emit(w));
                     }
                     Sampled::Foreign => reading.summary.unknown += 1,
                     Sampled::Malformed => reading.summary.malformed += 1,
@@ -250,7 +248,7 @@ impl<S: ReadAt> PerfData<S> {
         };
         let (time, cpu) = self.attributes.trailer(body);
         let time = time.unwrap_or(rounds.latest());
-        rounds.add(time, cpu, What::Lost(lost), &mut |waiting| reading.emit(waiting));
+        rounds.add(Waiting { time, cpu, what: What::Lost(lost) }, &mut |waiting| reading.emit(waiting));
     }
 }
 
@@ -397,7 +395,8 @@ struct Reading<'k, K: ?Sized> {
     sink: &'k mut K,
     summary: ReadSummary,
     counts: Vec<u64>,
-    cpus: BTreeSet<CpuId>,
+    /// By CPU: whether it had an event.
+    cpus: Vec<bool>,
     first: Option<Nanos>,
     last: Nanos,
     /// Where texts are put together.
@@ -405,7 +404,7 @@ struct Reading<'k, K: ?Sized> {
 }
 
 impl<K: TraceSink + ?Sized> Reading<'_, K> {
-    fn emit(&mut self, waiting: Waiting) {
+    fn emit(&mut self, waiting: Waiting<'_>) {
         let time = Nanos::new(i64::try_from(waiting.time).unwrap_or(i64::MAX));
         if time < self.last {
             self.summary.disordered += 1;
@@ -416,13 +415,13 @@ impl<K: TraceSink + ?Sized> Reading<'_, K> {
         self.first.get_or_insert(time);
         match (waiting.what, waiting.cpu) {
             (What::Record(record), Some(cpu)) => {
-                self.cpus.insert(cpu);
-                let Some(index) = self.table.identify(&record) else {
+                self.seen(cpu);
+                let Some(index) = self.table.identify(record) else {
                     self.summary.unknown += 1;
                     return;
                 };
                 self.counts[index.index()] += 1;
-                match self.table.decode(index, cpu, time, &record, &mut self.scratch) {
+                match self.table.decode(index, cpu, time, record, &mut self.scratch) {
                     Some(event) => {
                         self.summary.delivered += 1;
                         self.sink.event(&event);
@@ -441,10 +440,22 @@ impl<K: TraceSink + ?Sized> Reading<'_, K> {
                 };
                 match cpu {
                     Some(cpu) => tell(cpu, count),
-                    None => self.cpus.iter().for_each(|cpu| tell(*cpu, None)),
+                    None => (0..)
+                        .zip(&self.cpus)
+                        .filter(|(_, seen)| **seen)
+                        .for_each(|(cpu, _)| tell(CpuId(cpu), None)),
                 }
             }
         }
+    }
+
+    /// The CPU, whose number is below [`CPUS_MAX`](crate::read::tracedat::CPUS_MAX), had an event.
+    #[inline]
+    fn seen(&mut self, cpu: CpuId) {
+        if self.cpus.len() <= cpu.index() {
+            self.cpus.resize(cpu.index() + 1, false);
+        }
+        self.cpus[cpu.index()] = true;
     }
 
     fn damage(&mut self, at: u64, why: &str) {

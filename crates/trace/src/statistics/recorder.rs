@@ -42,6 +42,9 @@ struct Recorder {
     interrupted: Series,
     inter_arrival: Series,
     releases: Releases,
+    /// Activations in the series, and those that are jobs given up once a wake-up is told.
+    activations: u64,
+    unreleased: u64,
     censored: u64,
     inferred: u64,
     doubtful: u64,
@@ -65,6 +68,8 @@ impl Recorder {
             interrupted: Series::default(),
             inter_arrival: Series::default(),
             releases: Releases::default(),
+            activations: 0,
+            unreleased: 0,
             censored: 0,
             inferred: 0,
             doubtful: 0,
@@ -82,6 +87,33 @@ impl Recorder {
         self.batch.push(*job);
         if self.batch.len() >= BATCH {
             self.settle();
+        }
+    }
+
+    /// An activation whose release is not known.
+    fn activation(&mut self, job: &Job) {
+        self.activations += 1;
+        self.execution.record(job.execution);
+        self.net.record(job.execution_net());
+        self.interrupted.record(job.interrupted);
+        if let Some(gap) = self.releases.push(job.start) {
+            self.inter_arrival.record(gap);
+        }
+        self.preemptions += u64::from(job.preemptions);
+        self.throttled = self.throttled.saturating_add(job.throttled);
+        self.inferred += u64::from(job.inferred.is_positive());
+    }
+
+    /// The activations so far are jobs whose release was not seen. No job is in the series yet: none is complete before the
+    /// first wake-up, but marked ones, and their thread has no activations.
+    fn give_up_activations(&mut self) {
+        if self.unreleased > 0 || self.activations > 0 {
+            let void = Recorder::new();
+            (self.execution, self.net, self.interrupted) = (void.execution, void.net, void.interrupted);
+            (self.inter_arrival, self.releases) = (void.inter_arrival, void.releases);
+            (self.preemptions, self.throttled, self.inferred) = (0, Nanos::ZERO, 0);
+            self.censored += self.unreleased;
+            (self.activations, self.unreleased) = (0, 0);
         }
     }
 
@@ -116,7 +148,8 @@ impl Recorder {
             tid: thread.tid,
             comm: thread.comm,
             exact: thread.separation == Separation::Markers,
-            jobs: self.response.count(),
+            by_switches: self.activations > 0,
+            jobs: self.response.count() + self.activations,
             censored: self.censored,
             inferred: self.inferred,
             doubtful: self.doubtful,
@@ -126,6 +159,7 @@ impl Recorder {
             waited: self.waited,
             longest_wait: self.longest_wait,
             observed: totals.seen.1 - totals.seen.0,
+            throughout: totals.throughout,
             preemptions: self.preemptions,
             throttled: self.throttled,
             response: Spread::of(&self.response),
@@ -135,6 +169,28 @@ impl Recorder {
             execution_net: Spread::of(&self.net),
             interrupted: Spread::of(&self.interrupted),
             inter_arrival: Spread::of(&self.inter_arrival),
+        }
+    }
+}
+
+impl ThreadStatistics {
+    /// The same where wake-ups turned out to be told: its activations are jobs given up.
+    fn without_activations(self) -> ThreadStatistics {
+        if !self.by_switches {
+            return self;
+        }
+        ThreadStatistics {
+            by_switches: false,
+            jobs: 0,
+            censored: self.censored + self.jobs,
+            inferred: 0,
+            preemptions: 0,
+            throttled: Nanos::ZERO,
+            execution: None,
+            execution_net: None,
+            interrupted: None,
+            inter_arrival: None,
+            ..self
         }
     }
 }
@@ -186,6 +242,8 @@ pub struct Recorders {
     folded: BTreeMap<Comm, Folded>,
     threads: u64,
     names: BTreeSet<Comm>,
+    /// A wake-up was told: the trace has them.
+    woken: bool,
 }
 
 /// What a sink of all threads has found.
@@ -222,6 +280,7 @@ impl Recorders {
             folded: BTreeMap::new(),
             threads: 0,
             names: BTreeSet::new(),
+            woken: false,
         }
     }
 
@@ -270,6 +329,8 @@ impl Recorders {
 }
 
 impl JobSink for Recorders {
+    const TAKES_STILL_THREADS: bool = true;
+
     fn job(&mut self, thread: &ThreadKey, job: &Job) {
         let counts = self.wanted.job(self.window, job);
         if let Some(recorder) = self.recorder(thread) {
@@ -283,6 +344,28 @@ impl JobSink for Recorders {
             recorder.doubtful += 1;
             recorder.doubtful_response_max = recorder.doubtful_response_max.max(Some(job.response()));
         }
+    }
+
+    fn activation(&mut self, thread: &ThreadKey, job: &Job) {
+        if self.woken {
+            return self.censored(thread, job.completion);
+        }
+        let counts = self.wanted.job(self.window, job);
+        let is_unreleased = self.window.contains(job.completion);
+        if let Some(recorder) = self.recorder(thread) {
+            recorder.unreleased += u64::from(is_unreleased);
+            if counts { recorder.activation(job) } else { recorder.interrupt_arrivals() }
+        }
+    }
+
+    fn wake_ups_are_told(&mut self) {
+        self.woken = true;
+        self.open.iter_mut().flatten().for_each(|recorder| recorder.give_up_activations());
+        // Threads that are gone before the first wake-up are few.
+        let listed = std::mem::take(&mut self.listed).into_iter().map(|Reverse(listed)| {
+            Reverse(Listed { statistics: listed.statistics.without_activations(), ..listed })
+        });
+        self.listed = listed.collect();
     }
 
     fn censored(&mut self, thread: &ThreadKey, at: Nanos) {

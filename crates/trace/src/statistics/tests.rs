@@ -90,6 +90,50 @@ fn what_was_given_up_breaks_the_row_of_arrivals() {
     assert_eq!(seen.inter_arrival.map(|i| (i.count, i.max)), Some((1, us(10))));
 }
 
+/// Without wake-ups an activation is from getting a CPU after a sleep to the next sleep, preemptions inside it.
+#[test]
+fn switches_alone_tell_activations() {
+    let script = "0 0 sw 0 7\n5 0 sw 7:S 0
+         10 0 sw 0 7\n12 0 sw 7:R 8\n15 0 sw 8:D 7\n18 0 sw 7:D 0
+         30 0 sw 0 7\n31 0 irq\n32 0 irqx\n34 0 sw 7:S 0";
+    let seen = of(&statistics(script, Wanted::default()), 7);
+    assert_eq!((seen.by_switches, seen.jobs, seen.censored), (true, 2, 1));
+    assert_eq!((seen.response, seen.latency), (None, None));
+    let execution = seen.execution.unwrap();
+    assert_eq!((execution.min, execution.max, seen.preemptions), (us(4), us(5), 1));
+    assert_eq!(seen.execution_net.map(|s| s.min), Some(us(3)));
+    assert_eq!(seen.inter_arrival.map(|s| (s.count, s.min)), Some((1, us(20))));
+    assert_eq!(seen.run, us(5 + 5 + 4));
+
+    // One wake-up, of anybody, shows that they are told: then the others' are missing.
+    let seen = of(&statistics(&format!("{script}\n40 0 waking 9"), Wanted::default()), 7);
+    assert_eq!((seen.by_switches, seen.jobs, seen.censored), (false, 0, 3));
+    assert_eq!((seen.execution, seen.inter_arrival, seen.preemptions, seen.run), (None, None, 0, us(14)));
+}
+
+/// Threads that neither get nor lose a CPU are those that the recorder names at the end, and those that are current all along.
+#[test]
+fn threads_of_which_no_event_tells_are_shown() {
+    let script = "0 0@5 irq\n1 0@5 irqx\n2 1 sw 0 7\n4 1 sw 7:S 0\n90 0@5 irq\n91 0@5 irqx
+         95 1@9 mark surety:t:5:R:0:spin\n95 1@9 mark surety:t:7:S:1:worker\n95 1@9 mark surety:t:11:R:1:starved
+         95 1@9 mark surety:t:12:S:0:sleeper\n95 1@9 mark surety:t:13:R:3:alone\n100 1@9 irq\n100 1@9 irqx";
+    let recorded = statistics(script, Wanted::default());
+    let told = |tid| {
+        let seen = of(&recorded, tid);
+        (seen.throughout, seen.comm.text().into_owned(), seen.run, seen.waited)
+    };
+    let none = Nanos::ZERO;
+    assert_eq!(told(5), (Some(Throughout::Running), "spin".to_owned(), us(100), none));
+    assert_eq!(told(7), (None, "worker".to_owned(), us(2), none));
+    assert_eq!(told(11), (Some(Throughout::Ready), "starved".to_owned(), none, us(100)));
+    assert_eq!(told(12), (Some(Throughout::Asleep), "sleeper".to_owned(), none, none));
+    assert_eq!(told(13), (Some(Throughout::Running), "alone".to_owned(), us(100), none));
+    let mut keep = JobBuilder::new();
+    feed(script, &mut keep);
+    let jobs = keep.finish();
+    assert!(jobs.threads.iter().all(|thread| thread.tid.0 < 10), "others are not told of them");
+}
+
 #[test]
 fn threads_beyond_the_bound_are_added_up_by_name() {
     let mut sink = Recorders::new(Wanted::default());
@@ -114,6 +158,7 @@ fn threads_beyond_the_bound_are_added_up_by_name() {
             longest_wait: Nanos::ZERO,
             unknown: Nanos::ZERO,
             seen: (Nanos::ZERO, Nanos::ZERO),
+            throughout: None,
         };
         sink.ended(&thread, &totals);
     }
@@ -151,7 +196,9 @@ proptest! {
         let recorded = statistics(&script, Wanted::default());
         let mut streamed: Vec<_> = recorded.threads.iter().map(|t| {
             let (max, min) = (t.response.map(|r| r.max), t.latency.map(|l| l.min));
-            (t.tid, (t.jobs, t.censored, t.run, t.waited, max, min))
+            // Who keeps jobs gives activations up.
+            let (jobs, censored) = if t.by_switches { (0, t.censored + t.jobs) } else { (t.jobs, t.censored) };
+            (t.tid, (jobs, censored, t.run, t.waited, max, min))
         }).collect();
         kept.sort_unstable();
         streamed.sort_unstable();

@@ -1,7 +1,7 @@
 //! What is said of a recording that was made. JSON: `docs/formats/trace-record.md`.
 
 use serde_json::{Value, json};
-use surety_host::recorder::{Ending, RawTrace};
+use surety_host::recorder::{Ending, EventFilter, RawTrace, RecordingOptions};
 use surety_model::job::Job;
 use surety_report::number_of;
 use surety_trace::{Met, ReadSummary};
@@ -26,6 +26,8 @@ pub struct Made<'a> {
     pub overhead: Nanos,
     /// CPUs recorded.
     pub cpus: CpuSet,
+    /// What was asked for.
+    pub options: &'a RecordingOptions,
 }
 
 impl Made<'_> {
@@ -73,6 +75,11 @@ impl Made<'_> {
             },
             self.bytes_per_second() as f64 / 1e6,
         ));
+        if !self.options.pids.is_empty() || !self.options.filters.is_empty() {
+            session.note(
+                "not all events were recorded: figures hold of threads all of whose switches and wake-ups are in it",
+            );
+        }
         if self.raw.shortened {
             session.note("more came than --size has room for: at times less than --keep was on disk");
         }
@@ -139,6 +146,11 @@ impl Made<'_> {
         };
         let lost_by_cpu =
             self.raw.stats.iter().map(|(cpu, stats)| json!({ "cpu": cpu.0, "lost": stats.lost() }));
+        let filters = self
+            .options
+            .filters
+            .iter()
+            .map(|EventFilter { event, expression }| json!({ "event": event, "expression": expression }));
         let of_job = |value: fn(&Job) -> Nanos| met.and_then(|met| met.job.as_ref().map(value));
         json!({
             "schema": "surety.trace-record/1",
@@ -158,6 +170,8 @@ impl Made<'_> {
             "own_cpu_time_ns": self.overhead,
             "condition_cpu_time_ns": self.raw.watching,
             "cpus": self.cpus.to_string(),
+            "pids": self.options.pids.iter().map(|pid| pid.0).collect::<Vec<_>>(),
+            "filters": filters.collect::<Vec<_>>(),
             "ended_by": ended_by,
             "condition": args.stop_when.map(|condition| condition.to_string()),
             "met": met.map(|met| json!({

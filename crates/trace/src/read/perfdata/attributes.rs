@@ -38,6 +38,9 @@ const USE_CLOCKID: u32 = 25;
 /// The shortest attribute any kernel had.
 pub(super) const ATTRIBUTE_MIN: usize = 64;
 
+/// Ids that lie no farther apart than so are looked up in an array.
+const DENSE_MAX: u64 = 1 << 16;
+
 /// One event that was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attribute {
@@ -47,6 +50,26 @@ pub(super) struct Attribute {
     sample_id_all: bool,
     /// The clock of its times; `None` for perf's own.
     pub(super) clock: Option<u32>,
+    /// Where the parts of its samples are.
+    places: Places,
+}
+
+/// Where parts of a sample begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Places {
+    time: usize,
+    cpu: usize,
+    /// What comes behind the parts of fixed length: counts, call chain, raw record.
+    rest: usize,
+}
+
+impl Places {
+    fn of(parts: u64) -> Places {
+        let words = |parts_before: &[u64]| 8 * parts_before.iter().filter(|part| parts & **part != 0).count();
+        let time = words(&[IDENTIFIER, IP, TID]);
+        let cpu = time + words(&[TIME, ADDR, ID, STREAM_ID]);
+        Places { time, cpu, rest: cpu + words(&[CPU, PERIOD]) }
+    }
 }
 
 impl Attribute {
@@ -58,9 +81,11 @@ impl Attribute {
             Endian::Little => flags >> bit & 1 == 1,
             Endian::Big => flags >> (63 - bit) & 1 == 1,
         };
+        let parts = endian.u64(bytes, 24)?;
         Some(Attribute {
             tracepoint: endian.u32(bytes, 0)? == TRACEPOINT,
-            parts: endian.u64(bytes, 24)?,
+            parts,
+            places: Places::of(parts),
             read: endian.u64(bytes, 32)?,
             sample_id_all: flag(SAMPLE_ID_ALL),
             clock: if flag(USE_CLOCKID) { endian.u32(bytes, 92) } else { None },
@@ -99,12 +124,46 @@ pub(super) enum Sampled<'b> {
     Malformed,
 }
 
+/// Which attribute an id is of.
+#[derive(Clone, Debug)]
+enum Ids {
+    /// Of the ids from the first on: the attribute plus 1, 0 for none.
+    Dense { first: u64, attributes: Vec<u32> },
+    /// Any ids.
+    Sparse(BTreeMap<u64, usize>),
+}
+
+impl Ids {
+    fn new(ids: BTreeMap<u64, usize>) -> Ids {
+        let (Some((&first, _)), Some((&last, _))) = (ids.first_key_value(), ids.last_key_value()) else {
+            return Ids::Sparse(ids);
+        };
+        let is_known = |attribute: &usize| u32::try_from(*attribute).is_ok_and(|a| a < u32::MAX);
+        if last - first >= DENSE_MAX || !ids.values().all(is_known) {
+            return Ids::Sparse(ids);
+        }
+        let place = |id: u64| ids.get(&id).and_then(|a| u32::try_from(a + 1).ok()).unwrap_or(0);
+        Ids::Dense { first, attributes: (first..=last).map(place).collect() }
+    }
+
+    #[inline]
+    fn attribute(&self, id: u64) -> Option<usize> {
+        match self {
+            Ids::Dense { first, attributes } => {
+                let place = attributes.get(usize::try_from(id.checked_sub(*first)?).ok()?)?;
+                usize::try_from(place.checked_sub(1)?).ok()
+            }
+            Ids::Sparse(ids) => ids.get(&id).copied(),
+        }
+    }
+}
+
 /// All attributes of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Attributes {
     endian: Endian,
     all: Vec<Attribute>,
-    by_id: BTreeMap<u64, usize>,
+    ids: Ids,
     /// Every record has its attribute's id at the place of `PERF_SAMPLE_IDENTIFIER`.
     identified: bool,
 }
@@ -118,7 +177,7 @@ impl Attributes {
     ) -> Option<Attributes> {
         let identified = all.iter().all(|attribute| attribute.parts & IDENTIFIER != 0);
         let alike = all.windows(2).all(|pair| pair[0] == pair[1]);
-        let attributes = Attributes { endian, by_id: ids.into_iter().collect(), identified, all };
+        let attributes = Attributes { endian, ids: Ids::new(ids.into_iter().collect()), identified, all };
         (identified || alike).then_some(attributes)
     }
 
@@ -127,14 +186,16 @@ impl Attributes {
     }
 
     /// The attribute of an id. The only one, and one of many alike, needs none.
-    fn of(&self, id: Option<u64>) -> Option<Attribute> {
+    #[inline]
+    fn of(&self, id: Option<u64>) -> Option<&Attribute> {
         if self.all.len() > 1 && self.identified {
-            return id.and_then(|id| self.by_id.get(&id)).and_then(|index| self.all.get(*index)).copied();
+            return self.all.get(self.ids.attribute(id?)?);
         }
-        self.all.first().copied()
+        self.all.first()
     }
 
     /// Takes a sample apart.
+    #[inline]
     pub(super) fn sample<'b>(&self, body: &'b [u8]) -> Sampled<'b> {
         match self.of(self.endian.u64(body, 0)) {
             Some(attribute) if attribute.tracepoint => {
@@ -144,21 +205,13 @@ impl Attributes {
         }
     }
 
-    fn parts<'b>(&self, attribute: Attribute, body: &'b [u8]) -> Option<Sample<'b>> {
+    #[inline]
+    fn parts<'b>(&self, attribute: &Attribute, body: &'b [u8]) -> Option<Sample<'b>> {
         let endian = self.endian;
         let has = |part: u64| attribute.parts & part != 0;
-        let mut at = 0usize;
-        for part in [IDENTIFIER, IP, TID] {
-            at += 8 * usize::from(has(part));
-        }
-        let time = endian.u64(body, at).filter(|_| has(TIME))?;
-        at += 8;
-        for part in [ADDR, ID, STREAM_ID] {
-            at += 8 * usize::from(has(part));
-        }
-        let cpu = endian.u32(body, at).filter(|cpu| has(CPU) && *cpu < CPUS_MAX)?;
-        at += 8;
-        at += 8 * usize::from(has(PERIOD));
+        let Places { time, cpu, rest: mut at } = attribute.places;
+        let time = endian.u64(body, time).filter(|_| has(TIME))?;
+        let cpu = endian.u32(body, cpu).filter(|cpu| has(CPU) && *cpu < CPUS_MAX)?;
         if has(READ) {
             at = at.checked_add(self.read_length(attribute.read, body, at)?)?;
         }

@@ -76,14 +76,15 @@ impl<'s, S: ReadAt + ?Sized> Records<'s, S> {
         self.at
     }
 
+    #[inline]
     pub(super) fn next(&mut self) -> io::Result<Next<'_>> {
         let at = self.at;
-        let left = self.end.saturating_sub(at);
-        if left == 0 {
+        if self.end <= at {
             return Ok(Next::End);
         }
         let endian = self.endian;
-        let Some(header) = self.bytes(at, HEADER)? else { return Ok(Next::Cut) };
+        let Some(start) = self.hold(at, HEADER)? else { return Ok(Next::Cut) };
+        let header = &self.buffer[start..start + HEADER];
         let (Some(kind), Some(length)) = (endian.u32(header, 0), endian.u16(header, 6)) else {
             return Ok(Next::Cut);
         };
@@ -91,36 +92,37 @@ impl<'s, S: ReadAt + ?Sized> Records<'s, S> {
         if length < HEADER {
             return Ok(Next::Broken { at });
         }
-        let pipe = self.pipe;
-        let Some(record) = self.bytes(at, length)? else {
+        let Some(start) = self.hold(at, length)? else {
             self.at = self.end;
             return Ok(Next::Cut);
         };
+        let record = &self.buffer[start..start + length];
         let behind = match kind {
             HARDWARE_TRACE => endian.u64(record, HEADER).unwrap_or(0),
-            TRACING_DATA if pipe => endian.u32(record, HEADER).map_or(0, u64::from),
+            TRACING_DATA if self.pipe => endian.u32(record, HEADER).map_or(0, u64::from),
             _ => 0,
         };
         self.at = at.saturating_add(length as u64).saturating_add(behind);
-        let body = self.bytes(at, length)?.and_then(|record| record.get(HEADER..)).unwrap_or_default();
-        Ok(Next::Record { at, kind, body })
+        Ok(Next::Record { at, kind, body: &record[HEADER..] })
     }
 
-    /// So many bytes of the source; `None` when it ends before.
-    fn bytes(&mut self, at: u64, count: usize) -> io::Result<Option<&[u8]>> {
+    /// Where in the buffer so many bytes of the source begin; `None` when it ends before.
+    #[inline]
+    fn hold(&mut self, at: u64, count: usize) -> io::Result<Option<usize>> {
+        let held = |base: u64, filled: usize| {
+            let start = usize::try_from(at.checked_sub(base)?).ok()?;
+            (start.checked_add(count)? <= filled).then_some(start)
+        };
         if self.end.saturating_sub(at) < count as u64 {
             return Ok(None);
         }
-        let held = |base: u64, filled: usize| {
-            let start = usize::try_from(at.checked_sub(base)?).ok()?;
-            let end = start.checked_add(count)?;
-            (end <= filled).then_some(start..end)
-        };
-        if held(self.base, self.filled).is_none() {
-            self.base = at;
-            self.filled = read_full(self.source, at, &mut self.buffer)?;
+        let start = held(self.base, self.filled);
+        if start.is_some() {
+            return Ok(start);
         }
-        Ok(held(self.base, self.filled).map(|range| &self.buffer[range]))
+        self.base = at;
+        self.filled = read_full(self.source, at, &mut self.buffer)?;
+        Ok(held(self.base, self.filled))
     }
 }
 
