@@ -1,6 +1,7 @@
 //! Who delayed a thread: its worst jobs step by step in words, then where the time of all its jobs goes beside that of
 //! the slowest. JSON: `docs/formats/trace-explain.md`.
 
+mod by_name;
 mod causes;
 mod spans;
 
@@ -16,14 +17,19 @@ use crate::paper::Paper;
 use crate::quantity::number_of;
 use crate::table::Check;
 use crate::text::Style;
-use causes::{Names, thread_words};
+use by_name::{LEFT, lines};
+use causes::{Names, interrupt_of, thread_words};
 
 pub use spans::TraceAttribution;
 
 /// Steps of a chain that are shown; of longer ones the longest and the ends.
 const STEPS_MAX: usize = 16;
-/// Causes that have a line of their own, those with the most time; the rest is one line.
+/// Causes that have a line of their own, those with the most time; of further ones each name has one, until little is left.
 const CAUSES_MAX: usize = 16;
+/// Lines of causes at most.
+const LINES_MAX: usize = 48;
+/// The same of one job.
+const SHARES: (usize, usize) = (6, 24);
 /// The groups of jobs that are averaged, in thousandths from the slowest, and what they are called.
 const GROUPS: [(u64, &str); 3] = [(1000, "all"), (10, "slowest 1 %"), (1, "slowest 0.1 %")];
 
@@ -216,7 +222,11 @@ fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
         Cause::Own if stretch.from == chain.job.start => "starts to run".to_owned(),
         Cause::Own => "runs".to_owned(),
         Cause::Earlier => "still runs what came before this job".to_owned(),
-        Cause::Ran(_) | Cause::Think | Cause::Clock => names.of(stretch.cause),
+        Cause::Ran(_) | Cause::Think => names.of(stretch.cause),
+        Cause::Clock => "sleeps inside the job, until a timer wakes it".to_owned(),
+        Cause::Device(context) => {
+            format!("sleeps inside the job, until {} wakes it", names.interrupt(interrupt_of(context)))
+        }
         Cause::Thread(culprit) if on_cpu_before => {
             format!("wants to go on; {} has the CPU", thread_words(&culprit))
         }
@@ -235,7 +245,7 @@ fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
         Cause::Awaited(culprit) => {
             format!("sleeps inside the job, until {} wakes it", thread_words(&culprit))
         }
-        Cause::Blocked => "sleeps inside the job: waits for something".to_owned(),
+        Cause::Blocked => "sleeps inside the job; who wakes it is not in the trace".to_owned(),
         Cause::Disk(cause) => names.disk(cause),
         Cause::Others => "is ready; another thread has the CPU".to_owned(),
         Cause::Unknown if chain.job.unknown.is_positive() => {
@@ -261,14 +271,18 @@ fn shares(chain: &Chain, names: Names<'_>) -> String {
     let response = chain.job.response();
     let mut parts = chain.parts();
     parts.sort_by_key(|part| std::cmp::Reverse(part.time));
-    let told = parts
-        .iter()
-        .take(6)
-        .map(|part| format!("{} {} ({})", names.of(part.cause), part.time, share(part.time, response)));
+    let causes: Vec<Cause> = parts.iter().map(|part| part.cause).collect();
+    let time = |cause: &Cause| parts.iter().filter(|p| p.cause == *cause).map(|p| p.time).sum::<Nanos>();
+    let sum = |causes: &[Cause]| causes.iter().map(time).sum::<Nanos>();
+    let (told, rest) =
+        lines(&causes, SHARES, time, |left| sum(left).get().saturating_mul(LEFT) < response.get());
+    let told = told.iter().map(|line| {
+        let part = sum(&line.causes);
+        format!("{} {part} ({})", names.of_all(&line.causes), share(part, response))
+    });
     let mut told: Vec<String> = told.collect();
-    let rest: Nanos = parts.iter().skip(6).map(|part| part.time).sum();
-    if rest.is_positive() {
-        told.push(format!("{} others {rest}", parts.len() - 6));
+    if !rest.is_empty() {
+        told.push(format!("{} others {}", rest.len(), sum(&rest)));
     }
     told.join("; ")
 }
@@ -290,12 +304,22 @@ fn group_rows(groups: &[Group; 3], names: Names<'_>, blames: &Blames) -> Vec<Vec
         row.extend(groups.iter().map(|group| value(&group.average).to_string()));
         row
     };
-    let (told, rest) = causes.split_at(causes.len().min(CAUSES_MAX));
-    let mut rows: Vec<Vec<String>> =
-        told.iter().map(|cause| line(names.of(*cause), &|group| group.mean_of(*cause))).collect();
+    let sum =
+        |group: &Average, of: &[Cause]| of.iter().filter_map(|c| group.causes.get(c)).copied().sum::<Nanos>();
+    let is_little = |left: &[Cause]| {
+        let is_little = |group: &Average| sum(group, left).get().saturating_mul(LEFT) <= group.response.get();
+        groups.iter().all(|group| is_little(&group.average))
+    };
+    // By the group in which it has most.
+    let time = |cause: &Cause| weight(cause).unwrap_or_default();
+    let (told, rest) = lines(&causes, (CAUSES_MAX, LINES_MAX), time, is_little);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for of in &told {
+        let name = names.of_all(&of.causes);
+        rows.push(line(name, &|group| group.mean(sum(group, &of.causes))));
+    }
     if !rest.is_empty() {
-        let sum = |group: &Average| rest.iter().filter_map(|c| group.causes.get(c)).copied().sum::<Nanos>();
-        rows.push(line(format!("{} other causes", rest.len()), &|group| group.mean(sum(group))));
+        rows.push(line(format!("{} other causes", rest.len()), &|group| group.mean(sum(group, &rest))));
     }
     let whole = if blames.are_waits { "wait" } else { "response" };
     rows.push(line(whole.to_owned(), &|group| group.mean(group.response)));
