@@ -7,6 +7,7 @@ mod axis;
 mod chart;
 mod counted;
 mod over_time;
+mod timeline;
 
 use std::fmt::Write;
 
@@ -21,6 +22,7 @@ use crate::sheet::{Line, Sheet};
 use crate::text::Tone;
 
 pub use counted::counted_page;
+pub(crate) use timeline::timeline;
 
 const CSS: &str = include_str!("html/page.css");
 
@@ -69,6 +71,7 @@ pub fn page(report: &Report<'_>) -> String {
             section(&mut body, "Over time", &over_time);
         }
     }
+    who_ran(&mut body, report);
     reasons(&mut body, report.rows);
     if let Some(startups) = crate::startups::startups(report.rows) {
         let lead = "<p>From asking for a program to its being ready: median of Kaplan and Meier; X where too many were \
@@ -87,6 +90,16 @@ pub fn page(report: &Report<'_>) -> String {
         section(&mut body, "What was in force", &in_force(report.rows));
     }
     document(title, &body)
+}
+
+/// The longest responses with the CPUs around them, or how to see them.
+fn who_ran(out: &mut String, report: &Report<'_>) {
+    let drawn: String = report.timelines.iter().map(timeline).collect();
+    let missing = report.without_timeline.filter(|_| report.timelines.is_empty());
+    let missing = missing.map_or(String::new(), |how| format!("<p class=\"faint\">{}</p>\n", escape(how)));
+    if !drawn.is_empty() || !missing.is_empty() {
+        section(out, "Who ran when", &format!("{drawn}{missing}"));
+    }
 }
 
 /// A whole document around a body.

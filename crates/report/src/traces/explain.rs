@@ -17,6 +17,7 @@ use crate::paper::Paper;
 use crate::quantity::number_of;
 use crate::table::Check;
 use crate::text::Style;
+use crate::timeline::Timeline;
 use by_name::{LEFT, lines};
 use causes::{Names, interrupt_of, thread_words};
 
@@ -99,6 +100,9 @@ impl TraceExplanation {
         let names = names_of(&self.blames);
         let begin = self.read.summary.span.map_or(Nanos::ZERO, |(first, _)| first);
         let mut paper = Paper::default();
+        if let Some(around) = &self.blames.around {
+            paper.timeline(Timeline { label: String::new(), around: around.clone(), deadline: None });
+        }
         for worst in &self.blames.worst {
             let chain = &worst.chain;
             let placed = if self.blames.are_waits { waited(chain, begin) } else { placed(chain, begin) };
