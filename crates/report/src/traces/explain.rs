@@ -5,10 +5,12 @@ mod by_name;
 mod causes;
 mod spans;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use surety_model::job::Separation;
 use surety_trace::blame::{
-    Average, Blames, Cause, Chain, Piece, Stretch, ThreadBlame, Worst, average, stretches,
+    Average, Blames, Cause, Chain, Kind, Piece, Stretch, ThreadBlame, Worst, average, stretches,
 };
 use surety_units::Nanos;
 
@@ -276,10 +278,11 @@ fn shares(chain: &Chain, names: Names<'_>) -> String {
     let mut parts = chain.parts();
     parts.sort_by_key(|part| std::cmp::Reverse(part.time));
     let causes: Vec<Cause> = parts.iter().map(|part| part.cause).collect();
-    let time = |cause: &Cause| parts.iter().filter(|p| p.cause == *cause).map(|p| p.time).sum::<Nanos>();
+    let times: BTreeMap<Cause, Nanos> = parts.iter().map(|part| (part.cause, part.time)).collect();
+    let time = |cause: &Cause| times.get(cause).copied().unwrap_or_default();
     let sum = |causes: &[Cause]| causes.iter().map(time).sum::<Nanos>();
-    let (told, rest) =
-        lines(&causes, SHARES, time, |left| sum(left).get().saturating_mul(LEFT) < response.get());
+    let delay: Nanos = parts.iter().filter(|part| delays(&part.cause)).map(|part| part.time).sum();
+    let (told, rest) = lines(&causes, SHARES, time, |left| is_little(sum(left), delay));
     let told = told.iter().map(|line| {
         let part = sum(&line.causes);
         format!("{} {part} ({})", names.of_all(&line.causes), share(part, response))
@@ -289,6 +292,16 @@ fn shares(chain: &Chain, names: Names<'_>) -> String {
         told.push(format!("{} others {}", rest.len(), sum(&rest)));
     }
     told.join("; ")
+}
+
+/// Whether a cause is a delay: all but the job's own time.
+fn delays(cause: &Cause) -> bool {
+    cause.kind() != Kind::Cpu
+}
+
+/// Whether what is left of causes need not be told one by one.
+fn is_little(left: Nanos, delay: Nanos) -> bool {
+    left.get().saturating_mul(LEFT) <= delay.get()
 }
 
 /// The part of a whole in percent; nothing of nothing is 0 %.
@@ -310,13 +323,17 @@ fn group_rows(groups: &[Group; 3], names: Names<'_>, blames: &Blames) -> Vec<Vec
     };
     let sum =
         |group: &Average, of: &[Cause]| of.iter().filter_map(|c| group.causes.get(c)).copied().sum::<Nanos>();
-    let is_little = |left: &[Cause]| {
-        let is_little = |group: &Average| sum(group, left).get().saturating_mul(LEFT) <= group.response.get();
-        groups.iter().all(|group| is_little(&group.average))
+    let delays = groups.each_ref().map(|group| {
+        let causes = group.average.causes.iter().filter(|(cause, _)| delays(cause));
+        causes.map(|(_, time)| *time).sum::<Nanos>()
+    });
+    let are_little = |left: &[Cause]| {
+        let mut of_groups = groups.iter().zip(delays);
+        of_groups.all(|(group, delay)| is_little(sum(&group.average, left), delay))
     };
     // By the group in which it has most.
     let time = |cause: &Cause| weight(cause).unwrap_or_default();
-    let (told, rest) = lines(&causes, (CAUSES_MAX, LINES_MAX), time, is_little);
+    let (told, rest) = lines(&causes, (CAUSES_MAX, LINES_MAX), time, are_little);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for of in &told {
         let name = names.of_all(&of.causes);
