@@ -239,10 +239,14 @@ fn reasons(out: &mut String, rows: &[Row<'_>]) {
     section(out, "Why", &content);
 }
 
+/// Columns that a table may have; the rows of one with more are lists on every page, as all are on narrow ones.
+const COLUMNS_MAX: usize = 12;
+
 /// A sheet as a table; its sections are rows that span it.
 pub(crate) fn sheet(sheet: &Sheet) -> String {
     let used = sheet.used_columns();
-    let mut out = String::from("<div class=\"scroll\"><table class=\"sheet\">\n<thead><tr>");
+    let many = if used.len() > COLUMNS_MAX { " many" } else { "" };
+    let mut out = format!("<div class=\"scroll\"><table class=\"sheet{many}\">\n<thead><tr>");
     for &column in &used {
         let column = &sheet.columns[column];
         let class = if column.is_number { " class=\"number\"" } else { "" };
@@ -474,7 +478,8 @@ fn in_force(rows: &[Row<'_>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escape;
+    use super::{COLUMNS_MAX, escape, sheet};
+    use crate::table::sheet_of;
 
     #[test]
     fn nothing_from_outside_is_markup() {
@@ -483,5 +488,14 @@ mod tests {
             "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\u{fffd}\u{fffd}"
         );
         assert_eq!(escape("grün 日本"), "grün 日本");
+    }
+
+    #[test]
+    fn rows_of_very_many_columns_are_lists() {
+        let with = |columns: usize| {
+            let header: Vec<(String, u8)> = (0..columns).map(|k| (format!("c{k}"), 0)).collect();
+            sheet(&sheet_of(&header, &[vec!["1".to_owned(); columns]]))
+        };
+        assert!(!with(COLUMNS_MAX).contains("sheet many") && with(COLUMNS_MAX + 1).contains("sheet many"));
     }
 }
