@@ -2,7 +2,7 @@
 
 use surety_model::plan::Refusal;
 use surety_report::plan_file::{plan_to_json, planned_to_json};
-use surety_report::{Report, Row};
+use surety_report::{Report, Row, Timeline};
 use surety_session::Stage;
 use surety_session::guarantee::{Guarantee, Request, State};
 
@@ -11,7 +11,7 @@ use crate::exit::{Code, Failure, located};
 use crate::files;
 use crate::gates;
 use crate::input::workload_of;
-use crate::run::options_of;
+use crate::run::{WITHOUT_TIMELINE, options_of};
 use crate::session::Session;
 
 /// The verb.
@@ -21,6 +21,7 @@ pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failur
         options: options_of(&args.running, &workload, session)?,
         force: args.foreign.force,
         bindings: args.disks.bindings(),
+        draws: args.running.html.is_some(),
     };
     let mut walk =
         Guarantee::new(workload.clone(), request, session).map_err(|error| located(error, &workload))?;
@@ -57,7 +58,18 @@ fn publish(
     let results = walk.results.iter().map(|(state, record)| (state.to_string(), record));
     let results: Vec<_> = results.collect();
     let rows: Vec<Row<'_>> = results.iter().map(|(label, record)| Row::new(label, record)).collect();
+    let timelines: Vec<Timeline> = walk
+        .longest
+        .iter()
+        .map(|(state, around, deadline)| Timeline {
+            label: state.to_string(),
+            around: around.clone(),
+            deadline: *deadline,
+        })
+        .collect();
     let report = Report {
+        timelines: &timelines,
+        without_timeline: Some(WITHOUT_TIMELINE),
         title: walk.workload.title.as_deref(),
         file: walk.workload.source.name(),
         rows: &rows,

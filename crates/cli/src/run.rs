@@ -4,15 +4,17 @@ mod repeated;
 
 use std::path::{Path, PathBuf};
 
-use surety_model::event::{Comm, TraceSink};
+use surety_model::event::{Comm, Event, TraceSink};
 use surety_model::promise::Promise;
 use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, WorldError};
-use surety_report::number_of;
+use surety_report::{Timeline, number_of};
 use surety_session::gather::Gathered;
+use surety_session::longest::{Longest, deadline_of};
 use surety_session::runs::{self, Finished, Variant};
 use surety_session::worlds::{Means, Worlds};
 use surety_trace::write::perfetto::{Overlay, OverlayOf};
+use surety_units::Nanos;
 
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
@@ -22,6 +24,9 @@ use crate::load::append_loads;
 use crate::planning::read_plan;
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
+
+/// What a page says where nothing is known of who ran.
+pub const WITHOUT_TIMELINE: &str = "Who ran around the longest response is drawn of tasks in a traced world: run as root, or with --on sim, without --no-trace.";
 
 /// The options of one run.
 pub fn options_of(running: &Running, workload: &Workload, session: &Session) -> Result<RunOptions, Failure> {
@@ -116,20 +121,28 @@ fn once(
     let paths: Vec<Option<PathBuf>> =
         variants.iter().enumerate().map(|(world, variant)| path_of(world, &variant.label)).collect();
     files::check_outputs(paths.iter().map(Option::as_ref))?;
-    let mut unwritten = false;
+    let (mut unwritten, mut timelines) = (false, Vec::new());
     for world in worlds.order() {
         let variant = &mut variants[world];
         if variant.refused.is_some() {
             continue;
         }
-        if !run_in(variant, (paths[world].as_deref(), &mut unwritten), args, worlds, session)? {
+        let is_drawn = args.running.html.is_some() && worlds.kind(world).clock.is_some();
+        let mut longest = is_drawn.then(|| Longest::of(&variant.workload));
+        let to = (paths[world].as_deref(), &mut unwritten, longest.as_mut());
+        if !run_in(variant, to, args, worlds, session)? {
             break;
         }
+        timelines.extend(longest.and_then(Longest::finish).map(|around| Timeline {
+            label: if asked > 1 { variant.label.clone() } else { String::new() },
+            deadline: deadline_of(&variant.workload, &around),
+            around,
+        }));
         finished += 1;
     }
     let finished = runs::interrupt_rest(&mut variants, Finished { finished, asked })?;
     variants.retain(|variant| variant.refused != Some(WorldError::Interrupted));
-    let code = repeated::present(workload, (&variants, finished), baseline, args, session)?;
+    let code = repeated::present(workload, (&variants, finished, &timelines), baseline, args, session)?;
     Ok(if unwritten && code == Code::Kept { Code::Machine } else { code })
 }
 
@@ -137,7 +150,7 @@ fn once(
 /// could not be written does not end the command.
 fn run_in(
     variant: &mut Variant,
-    (path, unwritten): (Option<&Path>, &mut bool),
+    (path, unwritten, longest): (Option<&Path>, &mut bool, Option<&mut Longest>),
     args: &RunArgs,
     worlds: &Worlds<'_>,
     session: &Session,
@@ -145,7 +158,8 @@ fn run_in(
     let options = options_of(&args.running, &variant.workload, session)?;
     let overlays = || promised(&variant.workload);
     let mut output = path.map(|path| TraceOutput::create(path, &args.storing, overlays())).transpose()?;
-    let sink = output.as_mut().map(|output| output as &mut dyn TraceSink);
+    let mut sinks = Sinks { output: output.as_mut(), longest };
+    let sink = sinks.wants_any().then_some(&mut sinks as &mut dyn TraceSink);
     let made = worlds.run(variant.world, &variant.workload, &options, &variant.label, sink);
     if let (Some(output), Some(path), true) = (output, path, made.is_ok()) {
         match output.finish(worlds.kind(variant.world).clock.unwrap_or_default()) {
@@ -160,6 +174,29 @@ fn run_in(
         }
     }
     Ok(variant.take(made))
+}
+
+/// Where the events of a run go: to a file, and to what is drawn of them.
+struct Sinks<'a> {
+    output: Option<&'a mut TraceOutput>,
+    longest: Option<&'a mut Longest>,
+}
+
+impl Sinks<'_> {
+    fn wants_any(&self) -> bool {
+        self.output.is_some() || self.longest.is_some()
+    }
+}
+
+impl TraceSink for Sinks<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        self.output.iter_mut().for_each(|output| output.event(event));
+        self.longest.iter_mut().for_each(|longest| longest.event(event));
+    }
+
+    fn observes(&mut self, window: (Nanos, Nanos)) {
+        self.longest.iter_mut().for_each(|longest| longest.observes(window));
+    }
 }
 
 /// The file of one world: `name.dat` becomes `name.sim.dat`.

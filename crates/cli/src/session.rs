@@ -479,6 +479,12 @@ impl Observer for Bar<'_> {
         }
     }
 
+    fn observes(&mut self, window: (Nanos, Nanos)) {
+        if let Some(sink) = &mut self.sink {
+            sink.observes(window);
+        }
+    }
+
     fn wants_events(&self) -> bool {
         self.sink.is_some()
     }

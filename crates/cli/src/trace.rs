@@ -11,6 +11,8 @@ mod explain;
 mod file;
 pub mod fit;
 mod irqs;
+mod lines;
+mod map;
 mod missing_threads;
 pub mod output;
 pub mod record;
@@ -18,6 +20,7 @@ mod reserve;
 mod show;
 mod spool;
 mod stats;
+mod timehist;
 
 /// The verb.
 pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
@@ -26,6 +29,8 @@ pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
         TraceVerb::Explain(args) => explain::explain(args, session),
         TraceVerb::Irqs(args) => irqs::irqs(args, session),
         TraceVerb::Show(args) => show::show(args, session),
+        TraceVerb::Timehist(args) => timehist::timehist(args, session),
+        TraceVerb::Map(args) => map::map(args, session),
         TraceVerb::Stats(args) => stats::stats(args, session),
         TraceVerb::Fit(args) => fit::fit(args, session),
         TraceVerb::Reserve(args) => reserve::reserve(args, session),

@@ -432,6 +432,52 @@ fn events_and_jobs_are_shown_as_lines() {
     assert_eq!((output.status.code(), words(&output).as_str()), (Some(0), ""), "it ends quietly");
 }
 
+#[test]
+fn slices_and_changes_of_cpus_are_shown_as_lines() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let lines = |arguments: &[&str]| {
+        let output = place.run(&[&["trace"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let values = |arguments: &[&str]| {
+        let lines = lines(&[arguments, &["--json"]].concat());
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    let slices = lines(&["timehist", "a.dat"]);
+    assert!(slices[0].trim_start().starts_with("time CPU"), "{slices:?}");
+    let objects = values(&["timehist", "a.dat"]);
+    // The header, and a line for each switch.
+    let switches = lines(&["show", "a.dat"]).iter().filter(|line| line.contains(" switch: ")).count();
+    assert_eq!((slices.len(), objects.len()), (switches + 1, switches));
+    assert_eq!(lines(&["timehist", "a.dat", "--limit", "2"]), slices[..3]);
+    let of_player = values(&["timehist", "a.dat", "--pid", "8795"]);
+    assert!(!of_player.is_empty() && of_player.iter().all(|slice| slice["name"] == "player"));
+    let sums = lines(&["timehist", "a.dat", "--summary", "--tid", "8795", "--json"]).concat();
+    let sums: Value = serde_json::from_str(&sums).unwrap();
+    let known = of_player.iter().filter_map(|slice| slice["run_ns"].as_i64()).sum::<i64>();
+    assert!(sums["threads"][0]["run"]["sum_ns"].as_i64().unwrap() >= known, "{sums}");
+
+    let map = lines(&["map", "a.dat", "--width", "60"]);
+    assert!(!map.is_empty() && map.iter().all(|line| line.len() <= 60), "{map:?}");
+    assert!(map.iter().any(|line| line.ends_with("= player 8795")), "{map:?}");
+    let changes = values(&["map", "a.dat"]);
+    assert_eq!(changes.len(), map.iter().filter(|line| !line.starts_with('#')).count());
+    for verb in ["timehist", "map"] {
+        let nobody = place.run(&["trace", verb, "a.dat", "--comm", "nobody"]);
+        assert_eq!(nobody.status.code(), Some(2), "{}", words(&nobody));
+    }
+    for (verb, page) in [
+        ("timehist", include_str!("../../../docs/formats/trace-timehist.md")),
+        ("map", include_str!("../../../docs/formats/trace-map.md")),
+    ] {
+        for key in values(&[verb, "a.dat"])[0].as_object().unwrap().keys().filter(|key| *key != "next") {
+            assert!(page.contains(&format!("| `{key}` |")), "{verb} {key}");
+        }
+    }
+}
+
 /// The parts of every chain and the causes of every group sum to their responses.
 fn assert_shared_out(seen: &Value) {
     let sum =

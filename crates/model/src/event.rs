@@ -296,6 +296,9 @@ pub struct RawEvent<'a> {
 pub trait TraceSink {
     /// Takes one event. Times never go back within one CPU; sinks that need a global order say so.
     fn event(&mut self, event: &Event<'_>);
+
+    /// What a run observes begins and ends at these instants of the events' clock; a trace file says nothing of it.
+    fn observes(&mut self, _window: (Nanos, Nanos)) {}
 }
 
 impl<F: FnMut(&Event<'_>)> TraceSink for F {

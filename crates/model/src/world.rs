@@ -111,6 +111,10 @@ impl Observer for EventsTo<'_> {
         true
     }
 
+    fn observes(&mut self, window: (Nanos, Nanos)) {
+        self.0.observes(window);
+    }
+
     fn event(&mut self, event: &Event<'_>) {
         self.0.event(event);
     }

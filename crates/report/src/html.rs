@@ -7,6 +7,7 @@ mod axis;
 mod chart;
 mod counted;
 mod over_time;
+mod timeline;
 
 use std::fmt::Write;
 
@@ -21,6 +22,7 @@ use crate::sheet::{Line, Sheet};
 use crate::text::Tone;
 
 pub use counted::counted_page;
+pub(crate) use timeline::timeline;
 
 const CSS: &str = include_str!("html/page.css");
 
@@ -70,6 +72,7 @@ pub fn page(report: &Report<'_>) -> String {
         }
     }
     to_come(&mut body, report.rows);
+    who_ran(&mut body, report);
     reasons(&mut body, report.rows);
     if let Some(startups) = crate::startups::startups(report.rows) {
         let lead = "<p>From asking for a program to its being ready: median of Kaplan and Meier; X where too many were \
@@ -88,6 +91,16 @@ pub fn page(report: &Report<'_>) -> String {
         section(&mut body, "What was in force", &in_force(report.rows));
     }
     document(title, &body)
+}
+
+/// The longest responses with the CPUs around them, or how to see them.
+fn who_ran(out: &mut String, report: &Report<'_>) {
+    let drawn: String = report.timelines.iter().map(timeline).collect();
+    let missing = report.without_timeline.filter(|_| report.timelines.is_empty());
+    let missing = missing.map_or(String::new(), |how| format!("<p class=\"faint\">{}</p>\n", escape(how)));
+    if !drawn.is_empty() || !missing.is_empty() {
+        section(out, "Who ran when", &format!("{drawn}{missing}"));
+    }
 }
 
 /// A whole document around a body.
@@ -246,10 +259,14 @@ fn reasons(out: &mut String, rows: &[Row<'_>]) {
     section(out, "Why", &content);
 }
 
+/// Columns that a table may have; the rows of one with more are lists on every page, as all are on narrow ones.
+const COLUMNS_MAX: usize = 12;
+
 /// A sheet as a table; its sections are rows that span it.
 pub(crate) fn sheet(sheet: &Sheet) -> String {
     let used = sheet.used_columns();
-    let mut out = String::from("<div class=\"scroll\"><table class=\"sheet\">\n<thead><tr>");
+    let many = if used.len() > COLUMNS_MAX { " many" } else { "" };
+    let mut out = format!("<div class=\"scroll\"><table class=\"sheet{many}\">\n<thead><tr>");
     for &column in &used {
         let column = &sheet.columns[column];
         let class = if column.is_number { " class=\"number\"" } else { "" };
@@ -481,7 +498,8 @@ fn in_force(rows: &[Row<'_>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escape;
+    use super::{COLUMNS_MAX, escape, sheet};
+    use crate::table::sheet_of;
 
     #[test]
     fn nothing_from_outside_is_markup() {
@@ -490,5 +508,14 @@ mod tests {
             "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\u{fffd}\u{fffd}"
         );
         assert_eq!(escape("grün 日本"), "grün 日本");
+    }
+
+    #[test]
+    fn rows_of_very_many_columns_are_lists() {
+        let with = |columns: usize| {
+            let header: Vec<(String, u8)> = (0..columns).map(|k| (format!("c{k}"), 0)).collect();
+            sheet(&sheet_of(&header, &[vec!["1".to_owned(); columns]]))
+        };
+        assert!(!with(COLUMNS_MAX).contains("sheet many") && with(COLUMNS_MAX + 1).contains("sheet many"));
     }
 }

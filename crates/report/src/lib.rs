@@ -24,9 +24,11 @@ mod row;
 mod sheet;
 mod startups;
 mod text;
+mod timeline;
 
 pub use counted::Counted;
 pub use paper::Paper;
 pub use quantity::number_of;
 pub use row::{Report, Row, Summary, summary, summary_of_all};
 pub use text::Style;
+pub use timeline::Timeline;

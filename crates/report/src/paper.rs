@@ -5,6 +5,7 @@ use surety_model::record::Distribution;
 use crate::html::{self, escape};
 use crate::table::{self, Check};
 use crate::text::Style;
+use crate::timeline::Timeline;
 
 /// Pieces in their order.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,7 @@ enum Piece {
     Cells(usize, Vec<(String, u8)>, Vec<Vec<String>>),
     Checks(Vec<Check>),
     Distributions(String, Vec<(String, Distribution)>),
+    Timeline(Box<Timeline>),
     Gap,
 }
 
@@ -55,6 +57,11 @@ impl Paper {
         self.add(Piece::Distributions(title.to_owned(), drawn))
     }
 
+    /// Who had the CPUs around a job: a drawing, on a page only.
+    pub fn timeline(&mut self, timeline: Timeline) -> &mut Paper {
+        self.add(Piece::Timeline(Box::new(timeline)))
+    }
+
     /// An empty line.
     pub fn gap(&mut self) -> &mut Paper {
         self.add(Piece::Gap)
@@ -72,6 +79,7 @@ impl Paper {
             Piece::Cells(keys, header, rows) => table::sheet_of(header, rows).text_led(*keys, style),
             Piece::Checks(checks) => table::checks(checks, style),
             Piece::Distributions(title, drawn) => bars(title, drawn, style),
+            Piece::Timeline(_) => String::new(),
             Piece::Gap => "\n".to_owned(),
         };
         self.pieces.iter().map(piece).collect()
@@ -87,6 +95,7 @@ impl Paper {
             Piece::Distributions(title, drawn) => {
                 format!("<pre>{}</pre>\n", escape(&bars(title, drawn, &Style::plain(100))))
             }
+            Piece::Timeline(timeline) => html::timeline(timeline),
             Piece::Gap => String::new(),
         };
         let body: String = self.pieces.iter().map(piece).collect();

@@ -4,6 +4,8 @@ use surety_model::plan::Plan;
 use surety_model::record::Record;
 use surety_model::verdict::{Decision, Outcome, Verdict, decide, judge};
 
+use crate::timeline::Timeline;
+
 /// One world's answer: a line in every table.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
@@ -37,6 +39,10 @@ pub struct Report<'a> {
     pub all_rows: bool,
     /// The rows that are judged, where those above are only parts of them: single runs of what is judged together.
     pub judged: Option<&'a [Row<'a>]>,
+    /// The longest responses with the CPUs around them, for the page.
+    pub timelines: &'a [Timeline],
+    /// What the page says where there is none: how to get one.
+    pub without_timeline: Option<&'a str>,
     /// The plan, where one was made.
     pub plan: Option<&'a Plan>,
     /// The command's exit code, where it is known.

@@ -7,6 +7,7 @@ mod explain;
 mod fit;
 mod irqs;
 mod stats;
+mod timehist;
 
 use std::fmt::Display;
 
@@ -25,6 +26,7 @@ pub use explain::{TraceAttribution, TraceExplanation};
 pub use fit::TraceFit;
 pub use irqs::{TraceIrqs, interrupt_title};
 pub use stats::TraceStats;
+pub use timehist::TraceTimehist;
 
 /// A column of a table.
 type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);

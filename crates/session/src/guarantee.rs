@@ -21,12 +21,14 @@ use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, World, WorldError};
 use surety_plan::{PlanOptions, plan_in_full, profile_passes};
 use surety_sim::SimWorld;
+use surety_trace::blame::Around;
 use surety_units::{Nanos, Tid};
 
 use crate::context::{Context, Stage};
 use crate::division::{self, Division};
 use crate::failure::Failure;
 use crate::histories::{Histories, Measuring, Seen};
+use crate::longest;
 use crate::machine::this_machine;
 use crate::modelled::ModelledDisks;
 use crate::permission;
@@ -72,6 +74,8 @@ pub struct Request {
     pub force: bool,
     /// The devices of the workload's disks.
     pub bindings: Bindings,
+    /// Whether the CPUs around the longest response of each result are kept, to be drawn.
+    pub draws: bool,
 }
 
 /// What was measured without reservations.
@@ -106,6 +110,9 @@ pub struct Guarantee<'a> {
     model: Workload,
     /// The results so far; the last is of the state in force.
     pub results: Vec<(State, Record)>,
+    /// Of these, the longest response with the CPUs around it and its deadline, where the events of a run are known and
+    /// [`Request::draws`] asks for it.
+    pub longest: Vec<(State, Around, Option<Nanos>)>,
     /// The plan, once there is one.
     pub plan: Option<Plan>,
     /// What it claims in numbers, and leaves to others.
@@ -161,6 +168,7 @@ impl<'a> Guarantee<'a> {
             model: workload.clone(),
             workload,
             results: Vec::new(),
+            longest: Vec::new(),
             plan: None,
             claims: None,
             scratch: None,
@@ -270,7 +278,8 @@ impl<'a> Guarantee<'a> {
         }
         let reserved = plan.apply_to(&self.workload);
         self.context.stage(Stage::Enforcing);
-        let (record, _) = self.run_here(&State::HostReserved.to_string(), &reserved)?;
+        let (record, mut seen) = self.run_here(&State::HostReserved.to_string(), &reserved)?;
+        self.draw(State::HostReserved, seen.around.take());
         Ok(self.keep(State::HostReserved, record))
     }
 
@@ -310,13 +319,14 @@ impl<'a> Guarantee<'a> {
             self.platform.disk_driver = machine.disk_driver;
             self.platform.memory = machine.memory;
         }
+        self.draw(State::HostUnreserved, seen.around.take());
         self.keep(State::HostUnreserved, record);
         Ok(Measured { seen, refusals })
     }
 
     /// Runs a workload on this kernel, with the jobs its trace shows.
     fn run_here(&self, label: &str, workload: &Workload) -> Result<(Record, Histories), Failure> {
-        let mut seen = Seen::default();
+        let mut seen = if self.request.draws { Seen::with_longest(workload) } else { Seen::default() };
         let world = HostWorld::new(self.context.kernel(), self.context.journal())
             .prepared(self.scratch.as_ref())
             .at_home(self.homes(workload))
@@ -334,6 +344,14 @@ impl<'a> Guarantee<'a> {
     fn homes(&self, workload: &Workload) -> Homes {
         let planned = self.plan.as_ref().map(Plan::homes).unwrap_or_default();
         if planned.is_empty() { foundation::homes(workload, &self.platform) } else { planned }
+    }
+
+    /// Keeps what is to be drawn of a result.
+    fn draw(&mut self, state: State, around: Option<Around>) {
+        if let Some(around) = around {
+            let deadline = longest::deadline_of(&self.workload, &around);
+            self.longest.push((state, around, deadline));
+        }
     }
 
     /// Adds a row, and returns its verdicts.

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use surety_model::event::{Event, EventKind, JobUse, TraceSink};
 use surety_model::job::ThreadHistory;
+use surety_model::workload::Workload;
 use surety_model::world::Observer;
 use surety_trace::JobBuilder;
+use surety_trace::blame::Around;
 use surety_units::{Nanos, Tid};
 
+use crate::longest::Longest;
 use crate::wakers::Wakers;
 
 /// What a run's events show: jobs, and what each used by its thread's own clock where the thread said so.
@@ -17,6 +20,7 @@ pub struct Seen {
     used: BTreeMap<(Tid, u64), Nanos>,
     wakers: Wakers,
     window: Option<(Nanos, Nanos)>,
+    longest: Option<Longest>,
 }
 
 /// Every thread of a run.
@@ -27,12 +31,15 @@ pub struct Histories {
     pub wakers: Wakers,
     /// What was observed, on the clock of their jobs, where the world says so.
     pub window: Option<(Nanos, Nanos)>,
+    /// The longest response with the CPUs around it, where that was asked for.
+    pub around: Option<Around>,
 }
 
 impl TraceSink for Seen {
     fn event(&mut self, event: &Event<'_>) {
         self.jobs.event(event);
         self.wakers.event(event);
+        self.longest.iter_mut().for_each(|longest| longest.event(event));
         if let EventKind::Marker { text } = event.kind
             && let Some(JobUse { job, cpu }) = JobUse::parse(text)
         {
@@ -42,6 +49,11 @@ impl TraceSink for Seen {
 }
 
 impl Seen {
+    /// Keeps the longest response of the workload's promised tasks with the CPUs around it too.
+    pub fn with_longest(workload: &Workload) -> Seen {
+        Seen { longest: Some(Longest::of(workload)), ..Seen::default() }
+    }
+
     /// The histories, with the execution that is charged to a budget: a hypervisor's share is taken out of marked jobs.
     pub fn histories(self) -> Histories {
         let mut threads = self.jobs.finish().threads;
@@ -55,7 +67,8 @@ impl Seen {
             }
         }
         let threads = threads.into_iter().map(ThreadHistory::at_most).collect();
-        Histories { threads, wakers: self.wakers, window: self.window }
+        let around = self.longest.and_then(Longest::finish);
+        Histories { threads, wakers: self.wakers, window: self.window, around }
     }
 }
 
@@ -81,6 +94,7 @@ impl Observer for Measuring<'_> {
 
     fn observes(&mut self, window: (Nanos, Nanos)) {
         self.seen.window = Some(window);
+        self.seen.longest.iter_mut().for_each(|longest| longest.observes(window));
     }
 
     fn notice(&mut self, text: &str) {

@@ -13,6 +13,7 @@ pub mod gather;
 pub mod guarantee;
 pub mod guests;
 pub mod histories;
+pub mod longest;
 pub mod machine;
 pub mod modelled;
 pub mod pairs;

@@ -86,7 +86,8 @@ fn every_stage_of_the_loop_is_a_value() {
     if context.kernel.effective_user() != 0 {
         return eprintln!("SKIPPED: only root may reserve CPU time");
     }
-    let request = Request { options: short(&context, 1500), force: false, bindings: Bindings::default() };
+    let request =
+        Request { options: short(&context, 1500), force: false, bindings: Bindings::default(), draws: false };
     let mut walk = Guarantee::new(workload(TASK), request, &context).unwrap();
     if !walk.may_reserve() {
         return eprintln!("SKIPPED: this user may not reserve CPU time");
@@ -156,7 +157,8 @@ fn a_world_that_objects_is_refused_before_anything_runs_and_the_others_run() {
 #[test]
 fn what_cannot_be_walked_is_refused_in_words() {
     let context = Quiet::default();
-    let request = Request { options: short(&context, 100), force: false, bindings: Bindings::default() };
+    let request =
+        Request { options: short(&context, 100), force: false, bindings: Bindings::default(), draws: false };
     let nothing = workload("[[task]]\nname = \"t\"\nperiod = \"20ms\"\nwork = \"1ms\"\n");
     let refused = Guarantee::new(nothing, request, &context).map(|_| ());
     assert!(

@@ -173,6 +173,7 @@ fn simulate(
     observer: &mut dyn Observer,
 ) -> Result<Vec<Nanos>, WorldError> {
     let end = options.warm_up + options.duration;
+    observer.observes((options.warm_up, end));
     let mut before = None;
     let mut now = Nanos::ZERO;
     loop {

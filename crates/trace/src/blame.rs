@@ -8,7 +8,7 @@
 //! - out of budget: throttled, whatever runs meanwhile;
 //! - asleep until a request of a disk was done ([`DiskCause`]): from the I/O scheduler through the device to the wake-up;
 //! - asleep: not woken yet, though released, or waiting for something inside its job. Who ended that wait is the thread that
-//!   woke it, unless an interrupt did: the holder of a lock, where the futex call is recorded;
+//!   woke it: the holder of a lock, where the futex call is recorded; or an interrupt: the clock, a device;
 //! - not known: events are missing, or the histories do not reach back so far.
 //!
 //! So the parts of a job sum to its response exactly, whatever the events say. The decomposition follows that of `rtla
@@ -16,7 +16,7 @@
 //!
 //! A start-up is told over all of its threads, and an access of a stream as well: [`SpanBlame`].
 //!
-//! Memory does not follow the trace's length: of each CPU the last [`CPU_CHANGES_MAX`] changes are kept, of each thread alive
+//! Memory does not follow the trace's length: of each CPU the last [`CPU_CHANGES_MAX`] changes at most are kept, of each thread alive
 //! the last [`THREAD_CHANGES_MAX`] and the chains of its worst jobs, of all jobs the sums by cause and the causes of the
 //! [`SLOWEST_MAX`] slowest; 16 times as many while a start-up that was asked for is under way. Of the [`DEAD_MAX`] threads that died last
 //! it is known who they were.
@@ -25,18 +25,22 @@ use surety_model::event::{Comm, Event, EventKind, TraceSink};
 use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
+use crate::jobs::interrupts::Context;
 use crate::jobs::{Anomalies, Machine};
 use crate::wanted::Wanted;
 
+mod around;
 mod average;
 mod chain;
 mod disks;
 mod kind;
+mod on_cpu;
 mod past;
 mod spans;
 mod tells;
 mod timeline;
 
+pub use around::{Around, Holder, LANES_MAX, Lane, State, Stretched, coarse};
 pub use average::{Average, CAUSES_MAX, SLOWEST_MAX, Slowest, average};
 pub use chain::{Stretch, stretches};
 pub use disks::{DiskCause, RuleId, Submitter};
@@ -47,8 +51,13 @@ pub use tells::SpansWanted;
 use tells::Tells;
 use timeline::Timelines;
 
-/// Changes of a CPU's occupant or interrupt that are remembered: seconds of a busy CPU.
-pub const CPU_CHANGES_MAX: usize = 1 << 16;
+/// Changes of a CPU's occupant or interrupt that are remembered at most, 16 bytes each: seconds of a busy CPU. Where there are
+/// many CPUs it is [`CHANGES_MAX`] of all together, and [`CPU_CHANGES_MIN`] of each at least.
+pub const CPU_CHANGES_MAX: usize = 1 << 20;
+/// The same, at least.
+pub const CPU_CHANGES_MIN: usize = 1 << 16;
+/// The same of all CPUs together.
+pub const CHANGES_MAX: usize = 1 << 22;
 /// Changes of a thread's place that are remembered: a marked job's release may lie many sleeps back.
 pub const THREAD_CHANGES_MAX: usize = 1 << 12;
 /// Dead threads whose names are remembered; what was in the way of a job and is forgotten is not known.
@@ -137,10 +146,12 @@ pub enum Cause {
     Lock(Culprit),
     /// It slept inside its job until this thread woke it.
     Awaited(Culprit),
-    /// It slept inside its job until an interrupt woke it, or nobody knows who: a device, a timer.
+    /// It slept inside its job, and nobody knows who woke it.
     Blocked,
-    /// A thread of a start-up or a stream, or waited for by one, slept until an instant had come.
+    /// It slept inside its job until an instant had come: a timer of the CPU's woke it.
     Clock,
+    /// It slept inside its job until this interrupt or softirq woke it, which is no timer's.
+    Device(Context),
     /// It slept until a disk was done, and this is what its request was at.
     Disk(DiskCause),
     /// Threads too many to be told apart had the CPU, or the disk.
@@ -251,6 +262,8 @@ pub struct Blames {
     pub all: Average,
     /// The slowest of them.
     pub slowest: Slowest,
+    /// The longest response with the CPUs around it, where that was asked for.
+    pub around: Option<Around>,
     /// The chains of the longest responses, the longest first.
     pub worst: Vec<Worst>,
     /// Chosen jobs that are in no average, because when they got their CPU is not known.
@@ -301,6 +314,13 @@ impl BlameBuilder {
         BlameBuilder::telling(Tells::Spans(spans), wanted, 0)
     }
 
+    /// The CPUs around the longest response are kept too, as [`Blames::around`].
+    #[must_use]
+    pub fn with_around(mut self) -> BlameBuilder {
+        self.machine.watch_mut().draw();
+        self
+    }
+
     fn telling(tells: Tells, wanted: Wanted, worst: usize) -> BlameBuilder {
         BlameBuilder {
             machine: Machine::new(Timelines::new(tells, wanted, worst)),
@@ -317,6 +337,11 @@ impl BlameBuilder {
 }
 
 impl TraceSink for BlameBuilder {
+    fn observes(&mut self, window: (Nanos, Nanos)) {
+        self.begun = true;
+        self.machine.watch_mut().observes(window);
+    }
+
     fn event(&mut self, event: &Event<'_>) {
         if !self.begun {
             self.begun = true;

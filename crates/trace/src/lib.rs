@@ -5,6 +5,7 @@
 //! hands [`surety_model::event::Event`]s to a sink. The sink that matters is [`jobs::JobBuilder`]: it hands each job that
 //! completes to a [`jobs::sink::JobSink`]. [`statistics`] condenses them, [`distribution`] looks at one thread closely,
 //! [`condition`] waits for one that is too late, and [`blame`] watches the same rules at work and says who delayed whom.
+//! [`slices`] says who had which CPU when, from switches alone.
 //! [`wanted`] says which part of a trace counts. A trace that is still being recorded comes page by page through
 //! [`read::live::LivePages`].
 //!
@@ -28,6 +29,7 @@ pub mod merge;
 pub mod page;
 mod perfetto;
 pub mod read;
+pub mod slices;
 pub mod source;
 pub mod states;
 pub mod statistics;
@@ -54,6 +56,7 @@ pub use read::raw_pages::RawPages;
 pub use read::text::{TextError, TextTrace};
 pub use read::tracedat::{TraceDat, TraceDatError};
 pub use read::{Description, ReadSummary, TraceError, TraceReader};
+pub use slices::{Slice, SliceBuilder};
 pub use source::ReadAt;
 pub use statistics::{StatisticsBuilder, ThreadStatistics};
 pub use symbols::Symbols;

@@ -80,6 +80,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// From one instant until another, that excluded.
+    pub fn new((from, to): (Nanos, Nanos)) -> Window {
+        Window { from, to }
+    }
+
     /// All of it.
     pub const ALL: Window = Window { from: Nanos::new(i64::MIN), to: Nanos::MAX };
 

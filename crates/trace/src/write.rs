@@ -2,15 +2,17 @@
 //!
 //! [`tracedat`] writes pages as the kernel made them. [`tracedat_events`], [`jsonl`], [`csv`] and [`perfetto`] take events
 //! one by one ([`surety_model::event::TraceSink`]), so a recorded trace and a simulated run go through the same writer;
-//! [`keep`] stands before them where only some events are wanted. The words of texts are in `fields.rs`; [`lines`] is for
-//! people.
+//! [`keep`] stands before them where only some events are wanted. The words of texts are in `fields.rs`; [`lines`],
+//! [`timehist`] and [`map`] are for people.
 
 pub mod csv;
 mod fields;
 pub mod jsonl;
 pub mod keep;
 pub mod lines;
+pub mod map;
 pub mod perfetto;
+pub mod timehist;
 pub mod tracedat;
 pub mod tracedat_events;
 

@@ -29,6 +29,10 @@ pub enum TraceVerb {
     Irqs(IrqsArgs),
     /// Print the events, or the jobs of threads, as lines of text
     Show(ShowArgs),
+    /// Print who had a CPU for how long, and how long each waited for it: a line for each switch-out, or sums by thread
+    Timehist(TimehistArgs),
+    /// Print who has which CPU: a column for each CPU, a line for each change
+    Map(MapArgs),
     /// Turn a trace into a workload file: its tasks, loads and interrupts, and what fits none
     Fit(FitArgs),
     /// Compute the smallest reservation for a thread, from the distributions of its work and inter-arrival times
@@ -161,6 +165,36 @@ pub struct ShowArgs {
     /// Print jobs instead of events, each at its completion
     #[arg(long)]
     pub jobs: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TimehistArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Print at most this many lines
+    #[arg(long, value_name = "N", conflicts_with = "summary")]
+    pub limit: Option<u64>,
+    /// Print sums by thread in place of lines
+    #[arg(long)]
+    pub summary: bool,
+    /// Show at most this many threads with --summary, busiest first
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "summary")]
+    pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct MapArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Print at most this many lines
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -51,8 +51,12 @@ fn seen(sight: Sight, threads: &[Thread]) -> (Watching, Histories) {
         lost: 0,
         ended: None,
     };
-    let mut histories =
-        Histories { threads: Vec::new(), wakers: Default::default(), window: Some(watching.window) };
+    let mut histories = Histories {
+        threads: Vec::new(),
+        wakers: Default::default(),
+        window: Some(watching.window),
+        around: None,
+    };
     for (number, (comm, jobs, busy)) in threads.iter().enumerate() {
         let tid = Tid(number as i32 + 1);
         let run = jobs.iter().map(|job| job.execution).sum::<Nanos>() + us(*busy);

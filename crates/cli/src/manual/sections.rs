@@ -251,6 +251,27 @@ const ROWS: &[Row] = &[
         documents: &["docs/formats/trace-show.md"],
     },
     Row {
+        verb: "trace timehist",
+        examples: &[
+            (
+                "Every time of a thread on a CPU, and what it waited before",
+                "surety trace timehist trace.dat --comm player",
+            ),
+            (
+                "Who had the CPUs in the second second",
+                "surety trace timehist trace.dat --summary --from 1s --to 2s",
+            ),
+        ],
+        see: &["surety-trace-map(1)", "perf-sched(1)"],
+        documents: &["docs/formats/trace-timehist.md"],
+    },
+    Row {
+        verb: "trace map",
+        examples: &[("Ten milliseconds of all CPUs", "surety trace map trace.dat --from 1s --to 1010ms")],
+        see: &["surety-trace-timehist(1)", "perf-sched(1)"],
+        documents: &["docs/formats/trace-map.md"],
+    },
+    Row {
         verb: "trace fit",
         examples: &[(
             "A workload file to simulate and to plan for",

@@ -5,7 +5,7 @@ use std::path::Path;
 use surety_model::formats::toml::vary::{Settings, with};
 use surety_model::record::Record;
 use surety_model::workload::{VaryValue, Workload};
-use surety_report::{Report, Row};
+use surety_report::{Report, Row, Timeline};
 use surety_session::gather::Gathered;
 use surety_session::pairs::{self, Named};
 use surety_session::runs::{self, Finished, Rounds, Variant};
@@ -18,7 +18,7 @@ use crate::files;
 use crate::gates;
 use crate::input::read_varied;
 use crate::load::append_loads;
-use crate::run::{options_of, unless_cut_short};
+use crate::run::{WITHOUT_TIMELINE, options_of, unless_cut_short};
 use crate::session::Session;
 
 /// Runs every combination in every world, in turns, and prints one table.
@@ -36,7 +36,7 @@ pub fn varied(
     let at_home = at_home.map(|variant| &variant.workload);
     announce((0..rounds.count).flat_map(|_| at_home.clone()), args, session);
     let finished = runs::make(&mut variants, &rounds, worlds).map_err(|error| located(error, workload))?;
-    present(workload, (&variants, finished), baseline, args, session)
+    present(workload, (&variants, finished, &[]), baseline, args, session)
 }
 
 /// Prints what came of variants; the code is that of the worst.
@@ -45,7 +45,7 @@ pub fn varied(
 /// None of them could be run.
 pub fn present(
     workload: &Workload,
-    (variants, finished): (&[Variant], Finished),
+    (variants, finished, timelines): (&[Variant], Finished, &[Timeline]),
     baseline: Option<&Gathered>,
     args: &RunArgs,
     session: &Session,
@@ -69,7 +69,15 @@ pub fn present(
         gates::check(&args.gates, ran.map(|(row, _)| (row.label.as_str(), row.record)), code, session)?;
     let code = unless_cut_short(code, finished, session);
     let every_run = every_run(variants, &rows, args.repeat > 1);
+    let several = args.repeat > 1 || !workload.vary.is_empty();
+    let how = if several {
+        "Who ran around the longest response: run it once, without --repeat and [vary]."
+    } else {
+        WITHOUT_TIMELINE
+    };
     let report = Report {
+        timelines,
+        without_timeline: Some(how),
         title: workload.title.as_deref(),
         file: workload.source.name(),
         // Programs get every run, people one line for all runs of a kind.

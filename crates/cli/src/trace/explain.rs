@@ -20,6 +20,9 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     files::check_outputs([args.html.as_ref()])?;
     let make = if args.disk { BlameBuilder::of_waits } else { BlameBuilder::new };
     let mut builder = make(args.selection.wanted(), args.worst);
+    if args.html.is_some() && !args.disk {
+        builder = builder.with_around();
+    }
     let read = file::read(&args.file, &args.selection, session, &mut builder)?;
     let blames = builder.finish();
     if blames.threads.is_empty() && blames.doubtful == 0 {

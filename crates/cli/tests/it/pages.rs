@@ -51,6 +51,33 @@ fn looked_at(browser: &str, directory: &Path, pages: &[&PathBuf]) -> (usize, Str
     (seen.parse().unwrap_or(0), said.to_owned())
 }
 
+/// A traced run shows who ran; where there is nothing to draw from the page says how to get it.
+#[test]
+fn pages_draw_who_ran_around_the_longest_response() {
+    let directory = tempfile::tempdir().unwrap();
+    let (player, policies) = ("examples/video-player.toml", "examples/policies-under-load.toml");
+    let page = |arguments: &[&str], name: &str| {
+        let path = directory.path().join(name);
+        let output = surety(&[arguments, &["--html", path.to_str().unwrap()]].concat());
+        assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{arguments:?}: {}", errors(&output));
+        std::fs::read_to_string(path).unwrap()
+    };
+    let trace = directory.path().join("trace.dat");
+    let trace = trace.to_str().unwrap();
+    let run = page(&["run", player, "--on", "sim", "--for", "500ms", "--trace", trace], "run.html");
+    let explained = page(&["trace", "explain", trace, "--comm", "player"], "explained.html");
+    for text in [&run, &explained] {
+        assert_eq!(text.matches("<figure class=\"timeline\">").count(), 1);
+        assert!(text.contains("player, job ") && text.contains(">release<") && text.contains("busy ("));
+    }
+    assert!(run.contains(">due 40 ms<"), "the deadline is in the workload alone");
+    let varied = page(&["run", policies, "--on", "sim", "--for", "100ms"], "varied.html");
+    let proven = page(&["run", player, "--on", "analysis"], "proven.html");
+    assert!(
+        varied.contains("without --repeat and [vary]") && proven.contains("run as root, or with --on sim")
+    );
+}
+
 #[test]
 fn nothing_is_wider_than_the_window() {
     let found = BROWSERS.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());

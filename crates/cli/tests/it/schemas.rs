@@ -116,6 +116,7 @@ fn documents_keep_to_their_published_schemas() {
         vec!["trace", "stats", &trace],
         vec!["trace", "stats", &trace, "--comm", "player", "--distribution"],
         vec!["trace", "explain", &trace, "--comm", "player"],
+        vec!["trace", "timehist", &trace, "--summary"],
         vec!["trace", "irqs", &trace],
         vec!["trace", "fit", &trace],
         vec!["trace", "reserve", &trace, "--comm", "player", "--response", "40ms", "--at", "90%"],

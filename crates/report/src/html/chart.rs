@@ -262,6 +262,8 @@ fn note(s: &Series<'_>, mark: Option<&Mark>) -> (String, &'static str) {
 
 /// Proven limits on a strip.
 fn bounds(out: &mut String, frame: &Frame, limits: &[(f64, Nanos)], axis: &TimeAxis, base: f64) {
+    // From where to where the upper line of texts is written on.
+    let mut written: Vec<(f64, f64)> = Vec::new();
     for (index, (p, limit)) in limits.iter().enumerate() {
         // One limit covers every smaller fraction that has the same: the largest is written.
         if limits.get(index + 1).is_some_and(|(_, next)| next == limit) {
@@ -272,7 +274,13 @@ fn bounds(out: &mut String, frame: &Frame, limits: &[(f64, Nanos)], axis: &TimeA
         let is_right = x > (frame.left + frame.right) / 2.0;
         let x_text = if is_right { (x - 6.0, "tick end") } else { (x + 6.0, "tick") };
         let label = format!("{} within {}", probability(*p), chosen_time(*limit));
-        text(out, x_text.0, base - 20.0, x_text.1, &label);
+        let length = label.len() as f64 * LETTER;
+        let from = if is_right { x_text.0 - length } else { x_text.0 };
+        let is_free = written.iter().all(|(a, b)| from + length < *a || from > *b);
+        if is_free {
+            written.push((from, from + length));
+        }
+        text(out, x_text.0, base - if is_free { 20.0 } else { 6.0 }, x_text.1, &label);
     }
 }
 
@@ -448,4 +456,23 @@ fn curve(
         let _ = write!(path, "H{}", frame.right);
     }
     let _ = write!(out, "<path class=\"curve {}\" d=\"{path}\"/>", s.class);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_are_close_are_written_below_each_other() {
+        let frame = Frame { width: 860.0, left: 6.0, right: 850.0 };
+        let axis = TimeAxis::linear(0.0, 100e6, frame.left, frame.right);
+        let heights = |limits: &[(f64, Nanos)]| {
+            let mut out = String::new();
+            bounds(&mut out, &frame, limits, &axis, 100.0);
+            out.split("<text").skip(1).map(|text| text.contains("y=\"80.0\"")).collect::<Vec<_>>()
+        };
+        let ms = Nanos::from_millis;
+        assert_eq!(heights(&[(0.99, ms(40)), (0.999, ms(60))]), [true, false]);
+        assert_eq!(heights(&[(0.99, ms(5)), (0.999, ms(95))]), [true, true]);
+    }
 }

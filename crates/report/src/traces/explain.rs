@@ -1,13 +1,16 @@
 //! Who delayed a thread: its worst jobs step by step in words, then where the time of all its jobs goes beside that of
 //! the slowest. JSON: `docs/formats/trace-explain.md`.
 
+mod by_name;
 mod causes;
 mod spans;
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use surety_model::job::Separation;
 use surety_trace::blame::{
-    Average, Blames, Cause, Chain, Piece, Stretch, ThreadBlame, Worst, average, stretches,
+    Average, Blames, Cause, Chain, Kind, Piece, Stretch, ThreadBlame, Worst, average, stretches,
 };
 use surety_units::Nanos;
 
@@ -16,14 +19,20 @@ use crate::paper::Paper;
 use crate::quantity::number_of;
 use crate::table::Check;
 use crate::text::Style;
-use causes::{Names, thread_words};
+use crate::timeline::Timeline;
+use by_name::{LEFT, lines};
+use causes::{Names, interrupt_of, thread_words};
 
 pub use spans::TraceAttribution;
 
 /// Steps of a chain that are shown; of longer ones the longest and the ends.
 const STEPS_MAX: usize = 16;
-/// Causes that have a line of their own, those with the most time; the rest is one line.
+/// Causes that have a line of their own, those with the most time; of further ones each name has one, until little is left.
 const CAUSES_MAX: usize = 16;
+/// Lines of causes at most.
+const LINES_MAX: usize = 48;
+/// The same of one job.
+const SHARES: (usize, usize) = (6, 24);
 /// The groups of jobs that are averaged, in thousandths from the slowest, and what they are called.
 const GROUPS: [(u64, &str); 3] = [(1000, "all"), (10, "slowest 1 %"), (1, "slowest 0.1 %")];
 
@@ -93,6 +102,9 @@ impl TraceExplanation {
         let names = names_of(&self.blames);
         let begin = self.read.summary.span.map_or(Nanos::ZERO, |(first, _)| first);
         let mut paper = Paper::default();
+        if let Some(around) = &self.blames.around {
+            paper.timeline(Timeline { label: String::new(), around: around.clone(), deadline: None });
+        }
         for worst in &self.blames.worst {
             let chain = &worst.chain;
             let placed = if self.blames.are_waits { waited(chain, begin) } else { placed(chain, begin) };
@@ -216,7 +228,11 @@ fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
         Cause::Own if stretch.from == chain.job.start => "starts to run".to_owned(),
         Cause::Own => "runs".to_owned(),
         Cause::Earlier => "still runs what came before this job".to_owned(),
-        Cause::Ran(_) | Cause::Think | Cause::Clock => names.of(stretch.cause),
+        Cause::Ran(_) | Cause::Think => names.of(stretch.cause),
+        Cause::Clock => "sleeps inside the job, until a timer wakes it".to_owned(),
+        Cause::Device(context) => {
+            format!("sleeps inside the job, until {} wakes it", names.interrupt(interrupt_of(context)))
+        }
         Cause::Thread(culprit) if on_cpu_before => {
             format!("wants to go on; {} has the CPU", thread_words(&culprit))
         }
@@ -235,7 +251,7 @@ fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
         Cause::Awaited(culprit) => {
             format!("sleeps inside the job, until {} wakes it", thread_words(&culprit))
         }
-        Cause::Blocked => "sleeps inside the job: waits for something".to_owned(),
+        Cause::Blocked => "sleeps inside the job; who wakes it is not in the trace".to_owned(),
         Cause::Disk(cause) => names.disk(cause),
         Cause::Others => "is ready; another thread has the CPU".to_owned(),
         Cause::Unknown if chain.job.unknown.is_positive() => {
@@ -261,16 +277,31 @@ fn shares(chain: &Chain, names: Names<'_>) -> String {
     let response = chain.job.response();
     let mut parts = chain.parts();
     parts.sort_by_key(|part| std::cmp::Reverse(part.time));
-    let told = parts
-        .iter()
-        .take(6)
-        .map(|part| format!("{} {} ({})", names.of(part.cause), part.time, share(part.time, response)));
+    let causes: Vec<Cause> = parts.iter().map(|part| part.cause).collect();
+    let times: BTreeMap<Cause, Nanos> = parts.iter().map(|part| (part.cause, part.time)).collect();
+    let time = |cause: &Cause| times.get(cause).copied().unwrap_or_default();
+    let sum = |causes: &[Cause]| causes.iter().map(time).sum::<Nanos>();
+    let delay: Nanos = parts.iter().filter(|part| delays(&part.cause)).map(|part| part.time).sum();
+    let (told, rest) = lines(&causes, SHARES, time, |left| is_little(sum(left), delay));
+    let told = told.iter().map(|line| {
+        let part = sum(&line.causes);
+        format!("{} {part} ({})", names.of_all(&line.causes), share(part, response))
+    });
     let mut told: Vec<String> = told.collect();
-    let rest: Nanos = parts.iter().skip(6).map(|part| part.time).sum();
-    if rest.is_positive() {
-        told.push(format!("{} others {rest}", parts.len() - 6));
+    if !rest.is_empty() {
+        told.push(format!("{} others {}", rest.len(), sum(&rest)));
     }
     told.join("; ")
+}
+
+/// Whether a cause is a delay: all but the job's own time.
+fn delays(cause: &Cause) -> bool {
+    cause.kind() != Kind::Cpu
+}
+
+/// Whether what is left of causes need not be told one by one.
+fn is_little(left: Nanos, delay: Nanos) -> bool {
+    left.get().saturating_mul(LEFT) <= delay.get()
 }
 
 /// The part of a whole in percent; nothing of nothing is 0 %.
@@ -290,12 +321,26 @@ fn group_rows(groups: &[Group; 3], names: Names<'_>, blames: &Blames) -> Vec<Vec
         row.extend(groups.iter().map(|group| value(&group.average).to_string()));
         row
     };
-    let (told, rest) = causes.split_at(causes.len().min(CAUSES_MAX));
-    let mut rows: Vec<Vec<String>> =
-        told.iter().map(|cause| line(names.of(*cause), &|group| group.mean_of(*cause))).collect();
+    let sum =
+        |group: &Average, of: &[Cause]| of.iter().filter_map(|c| group.causes.get(c)).copied().sum::<Nanos>();
+    let delays = groups.each_ref().map(|group| {
+        let causes = group.average.causes.iter().filter(|(cause, _)| delays(cause));
+        causes.map(|(_, time)| *time).sum::<Nanos>()
+    });
+    let are_little = |left: &[Cause]| {
+        let mut of_groups = groups.iter().zip(delays);
+        of_groups.all(|(group, delay)| is_little(sum(&group.average, left), delay))
+    };
+    // By the group in which it has most.
+    let time = |cause: &Cause| weight(cause).unwrap_or_default();
+    let (told, rest) = lines(&causes, (CAUSES_MAX, LINES_MAX), time, are_little);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for of in &told {
+        let name = names.of_all(&of.causes);
+        rows.push(line(name, &|group| group.mean(sum(group, &of.causes))));
+    }
     if !rest.is_empty() {
-        let sum = |group: &Average| rest.iter().filter_map(|c| group.causes.get(c)).copied().sum::<Nanos>();
-        rows.push(line(format!("{} other causes", rest.len()), &|group| group.mean(sum(group))));
+        rows.push(line(format!("{} other causes", rest.len()), &|group| group.mean(sum(group, &rest))));
     }
     let whole = if blames.are_waits { "wait" } else { "response" };
     rows.push(line(whole.to_owned(), &|group| group.mean(group.response)));

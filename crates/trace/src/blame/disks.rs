@@ -22,7 +22,7 @@ use surety_units::{CpuId, Nanos, Tid};
 use crate::jobs::interrupts::Context;
 
 use super::past::{keep, room};
-use super::{CPU_CHANGES_MAX, THREAD_CHANGES_MAX};
+use super::{CPU_CHANGES_MIN, THREAD_CHANGES_MAX};
 
 mod account;
 mod guests;
@@ -50,6 +50,8 @@ pub struct RuleId(pub u16);
 /// What a request waited for, or was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DiskCause {
+    /// It slept, and this one had not yet submitted what it waited for.
+    Unsubmitted(Submitter),
     /// A bio before it goes to the I/O scheduler. In a plug: nobody. There is no request for it: while the disk was at this one's, which
     /// may be had by others once that is complete.
     Unscheduled(Option<Submitter>),
@@ -121,6 +123,7 @@ pub(super) enum Awaited {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     disk: usize,
+    by: Submitter,
     serial: u64,
     rule: RuleId,
     queued: Nanos,
@@ -460,12 +463,12 @@ impl Disks {
         let served = disk.served.take().filter(|(sector, ..)| *sector == block.sector);
         let (parts, rule) = served.map_or((None, RuleId(0)), |(_, parts, rule)| (Some(parts), rule));
         let by = bios.first().map_or(Submitter::default(), |(_, bio)| bio.by);
-        let most = room(CPU_CHANGES_MAX, self.is_starting);
+        let most = room(CPU_CHANGES_MIN, self.is_starting);
         keep(&mut disk.done, Done { serial, by, rule, issued, completed: event.time }, most);
         let (mut first, completed) = (None, event.time);
         for (sector, bio) in &bios {
             let Bio { by, queued, made, scheduled, .. } = *bio;
-            let way = Way { disk: at, serial, rule, queued, made, scheduled, issued, completed, parts };
+            let way = Way { disk: at, by, serial, rule, queued, made, scheduled, issued, completed, parts };
             first.get_or_insert(way);
             if by.tid != Tid::IDLE {
                 self.own.insert(by.tid, (way, host));

@@ -79,9 +79,12 @@ impl Cause {
             | Cause::Idle
             | Cause::Others => Kind::CpuOfOthers,
             Cause::Think => Kind::Think,
-            Cause::Unwoken | Cause::Lock(_) | Cause::Awaited(_) | Cause::Blocked | Cause::Clock => {
-                Kind::Waits
-            }
+            Cause::Unwoken
+            | Cause::Lock(_)
+            | Cause::Awaited(_)
+            | Cause::Blocked
+            | Cause::Clock
+            | Cause::Device(_) => Kind::Waits,
             Cause::Unknown => Kind::Unknown,
         }
     }
@@ -92,6 +95,7 @@ impl DiskCause {
         match self {
             // For nobody's request: the device's own work.
             DiskCause::Device(by) if by == Submitter::default() => Kind::Disk,
+            DiskCause::Unsubmitted(_) => Kind::Waits,
             DiskCause::Unscheduled(Some(_)) | DiskCause::Scheduler(..) | DiskCause::Device(_) => {
                 Kind::Requests
             }

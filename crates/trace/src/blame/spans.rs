@@ -19,7 +19,7 @@ use surety_units::Nanos;
 
 use super::past::{keep, room};
 use super::tells::Tells;
-use super::timeline::{Did, Timelines, Watched, Woke};
+use super::timeline::{Did, Timelines, Watched, Woke, awaited_interrupt};
 use super::{Average, Cause, Culprit, THREAD_CHANGES_MAX};
 use crate::jobs::watch::Waker;
 
@@ -178,7 +178,9 @@ impl Timelines {
                 self.path(waker.slot, (from, until), depth + 1, tell);
             }
             Some(Woke::Thread(waker)) => tell(from, until, waker.cause()),
-            Some(Woke::Clock) => thread.thinks((from, until), Cause::Clock, tell),
+            Some(Woke::Interrupt(context)) => {
+                thread.thinks((from, until), awaited_interrupt(context), tell);
+            }
             None if is_seen => thread.thinks((from, until), Cause::Blocked, tell),
             None => tell(from, until, Cause::Unknown),
         }

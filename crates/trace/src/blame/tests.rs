@@ -27,6 +27,55 @@ fn us(time: Nanos) -> i64 {
     time.get() / 1000
 }
 
+/// A job that waits while a CPU changes hands more often than was once remembered.
+#[test]
+fn a_long_wait_on_a_busy_cpu_is_told_whole() {
+    let changes = 150_000;
+    let mut script = "0 0 sw 0 7\n5 0 sw 7:S 8\n10 0 waking 7\n11 0 wakeup 7\n".to_owned();
+    let mut at = 20;
+    for _ in 0..changes / 2 {
+        script += &format!("{at} 0 irq\n{} 0 irqx\n", at + 1);
+        at += 2;
+    }
+    script += &format!("{at} 0 sw 8:R+ 7\n{} 0 sw 7:S 0\n", at + 10);
+    let told = blames(&script, thread(7), 1);
+    let of = |cause| told.all.causes.get(&cause).copied().unwrap_or_default();
+    assert_eq!((us(of(Cause::Unknown)), us(of(Cause::Irq(9)))), (0, changes / 2));
+}
+
+/// The CPUs around the longest job of those that are wanted and observed.
+#[test]
+fn the_longest_job_is_kept_with_its_cpus() {
+    let script = "0 0 sw 0 7
+        5 0 sw 7:S 8
+        6 1 sw 0 9
+        100 0 waking 7
+        150 0 sw 8:R+ 7
+        200 0 sw 7:S 8
+        300 0 waking 7
+        500 0 sw 8:R+ 7
+        900 0 sw 7:S 8";
+    let drawn = |window: Option<(i64, i64)>| {
+        let mut builder = BlameBuilder::new(thread(7), 0).with_around();
+        if let Some((from, until)) = window {
+            builder.observes((Nanos::from_micros(from), Nanos::from_micros(until)));
+        }
+        feed(script, &mut builder);
+        builder.finish().around
+    };
+    let around = drawn(None).unwrap();
+    assert_eq!((us(around.job.release), us(around.from), us(around.until)), (300, 240, 900));
+    // To a thousandth of the time that is shown.
+    let states: Vec<(State, i64, i64)> =
+        around.states.iter().map(|s| (s.what, us(s.from), us(s.until))).collect();
+    assert_eq!(states, [(State::Ready, 299, 500), (State::Runs, 500, 900)]);
+    let [first, second] = around.lanes.as_slice() else { panic!("{around:?}") };
+    let own = |lane: &Lane| lane.held.iter().map(|held| held.what == Holder::Own).collect::<Vec<_>>();
+    assert_eq!((own(first), own(second), around.hidden), (vec![false, true], vec![false], 0));
+    assert_eq!(us(drawn(Some((50, 250))).unwrap().job.release), 100);
+    assert_eq!(drawn(Some((400, 800))), None);
+}
+
 fn cause_name(cause: Cause) -> String {
     match cause {
         Cause::Thread(culprit) => format!("{}:{}", culprit.class().name(), culprit.comm),
@@ -183,7 +232,7 @@ fn every_cause_is_named() {
             "10 idle@1; 11 unknown; 1690 irq9@0; 1691 own@0; 1695",
         ),
         (
-            "the thread that wakes it held the lock; one that an interrupt wakes waited for nobody known",
+            "the thread that wakes it held the lock; one that an interrupt wakes waited for it",
             "1 0 sw 6:S 7
              2 0 sw 7:S 0
              10 0 waking 7
@@ -201,7 +250,7 @@ fn every_cause_is_named() {
              61 0 irqx
              62 0 sw 8:S 7
              70 0 sw 7:S 0",
-            "10 idle@0; 12 own@0; 15 lock:t8; 40 fair:t8@0; 45 own@0; 50 blocked; 60 irq9@0; 61 fair:t8@0; 62 own@0; 70",
+            "10 idle@0; 12 own@0; 15 lock:t8; 40 fair:t8@0; 45 own@0; 50 device(irq(9)); 60 irq9@0; 61 fair:t8@0; 62 own@0; 70",
         ),
         (
             "a marked job that sleeps is told who woke it",

@@ -6,8 +6,10 @@ use surety_model::event::{Comm, SpanMarker};
 use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
+use super::around::{self, Around, CELLS, Cells, Holder, Lane};
 use super::chain::parts;
 use super::disks::Disks;
+use super::on_cpu::{Contexts, OnCpu, changes_of_each};
 use super::past::{Track, keep, room};
 use super::tells::Tells;
 use super::{
@@ -24,7 +26,7 @@ use crate::wanted::{Wanted, Window};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Woke {
     Thread(Waker),
-    Clock,
+    Interrupt(Context),
 }
 
 /// What a thread did in a stretch of time.
@@ -35,14 +37,6 @@ pub(super) enum Did {
     Slept { is_seen: bool },
     /// It ran, with this priority.
     Ran { prio: i32 },
-}
-
-/// What a CPU does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct OnCpu {
-    occupant: Occupant,
-    prio: i32,
-    context: Option<Context>,
 }
 
 /// A thread that is watched.
@@ -113,7 +107,8 @@ impl Watched {
     fn awaited(&self, until: Nanos) -> Cause {
         match self.woken_by(until) {
             Some(Woke::Thread(waker)) => waker.cause(),
-            Some(Woke::Clock) | None => Cause::Blocked,
+            Some(Woke::Interrupt(context)) => awaited_interrupt(context),
+            None => Cause::Blocked,
         }
     }
 }
@@ -135,7 +130,11 @@ pub(super) struct Timelines {
     most: usize,
     pub(super) tells: Tells,
     pub(super) disks: Disks,
+    /// Whether the CPUs around the longest response are kept; which thread's life it is of.
+    draws: bool,
+    drawn: Option<u64>,
     cpus: Vec<Track<OnCpu>>,
+    contexts: Contexts,
     /// By slot; `None` where a slot has not been told of.
     pub(super) threads: Vec<Option<Watched>>,
     /// Of the threads that are gone.
@@ -152,10 +151,23 @@ impl Timelines {
             blames: Blames { are_waits: matches!(tells, Tells::Waits), ..Blames::default() },
             tells,
             disks: Disks::default(),
+            draws: false,
+            drawn: None,
             cpus: Vec::new(),
+            contexts: Contexts::default(),
             threads: Vec::new(),
             names: BTreeSet::new(),
         }
+    }
+
+    /// The CPUs around the longest response are kept from now on.
+    pub(super) fn draw(&mut self) {
+        self.draws = true;
+    }
+
+    /// What counts begins and ends at these instants, whatever part of the trace is wanted.
+    pub(super) fn observes(&mut self, window: (Nanos, Nanos)) {
+        self.window = Window::new(window);
     }
 
     /// The trace's first event came then.
@@ -218,9 +230,9 @@ impl Timelines {
             Some(Whereabouts::Throttled) => step(from, until, None, Did::Waited(Cause::Throttled)),
             Some(Whereabouts::Asleep) => step(from, until, None, Did::Slept { is_seen: true }),
             Some(Whereabouts::On(cpu)) => self.walk_cpu(cpu, from, until, |from, until, on| {
-                let did = match on.and_then(|on| on.context) {
+                let did = match on.and_then(|on| self.contexts.of(on)) {
                     Some(context) => Did::Waited(interrupt(context)),
-                    None => Did::Ran { prio: on.map_or(0, |on| on.prio) },
+                    None => Did::Ran { prio: on.map_or(0, OnCpu::prio) },
                 };
                 step(from, until, Some(cpu), did);
             }),
@@ -246,15 +258,15 @@ impl Timelines {
     /// Why a thread in the queue of a CPU does not run.
     fn occupation(&self, slot: usize, from: Nanos, on: Option<OnCpu>) -> Cause {
         let Some(on) = on else { return Cause::Unknown };
-        if let Some(context) = on.context {
+        if let Some(context) = self.contexts.of(on) {
             return interrupt(context);
         }
-        match on.occupant {
+        match on.occupant() {
             Occupant::Idle => Cause::Idle,
             Occupant::Thread(other) if other != slot => match self.threads.get(other) {
                 // A stretch from before the thread's first is that of one whose slot it got.
                 Some(Some(thread)) if thread.since <= from => {
-                    Cause::Thread(Culprit { tid: thread.tid, comm: thread.comm, prio: on.prio })
+                    Cause::Thread(Culprit { tid: thread.tid, comm: thread.comm, prio: on.prio() })
                 }
                 _ => Cause::Unknown,
             },
@@ -296,6 +308,11 @@ impl Timelines {
         if self.wanted.thread(thread.tid, thread.comm) && self.wanted.job(self.window, job) {
             let pieces = self.pieces(thread.slot, &watched, job);
             let (response, parts) = (job.response(), parts(&pieces));
+            let longest = self.blames.around.as_ref().map(|around| around.job.response());
+            if self.draws && longest < Some(response) {
+                self.blames.around = Some(self.around(thread, job, &pieces));
+                self.drawn = Some(thread.life);
+            }
             if is_censored {
                 watched.doubtful += 1;
                 watched.unknown += job.unknown;
@@ -324,6 +341,46 @@ impl Timelines {
 }
 
 impl Timelines {
+    /// The CPUs around a job.
+    fn around(&self, thread: &ThreadKey, job: &Job, pieces: &[Piece]) -> Around {
+        let time = around::shown(job);
+        let cpus = around::chosen(pieces, self.cpus.len());
+        let lanes = cpus.iter().filter_map(|cpu| {
+            let mut cells = Cells::new(time, CELLS);
+            self.cpus.get(cpu.index())?.walk(time.0, time.1, |from, until, on| {
+                cells.add(from, until, on.map_or(Some(Holder::Unknown), |on| self.holder(thread, from, on)));
+            });
+            Some(Lane { cpu: *cpu, held: cells.finish() })
+        });
+        let lanes: Vec<Lane> = lanes.collect();
+        let hidden = self.cpus.iter().filter(|track| !track.changes.is_empty()).count();
+        Around {
+            tid: thread.tid,
+            comm: thread.comm,
+            job: *job,
+            from: time.0,
+            until: time.1,
+            states: around::states(pieces, time),
+            hidden: hidden.saturating_sub(lanes.len()),
+            lanes,
+        }
+    }
+
+    /// Who has a CPU, whatever interrupts are on top; `None`: nobody.
+    fn holder(&self, own: &ThreadKey, at: Nanos, on: OnCpu) -> Option<Holder> {
+        match on.occupant() {
+            Occupant::Idle => None,
+            Occupant::Thread(slot) if slot == own.slot => Some(Holder::Own),
+            Occupant::Thread(slot) => match self.threads.get(slot) {
+                Some(Some(other)) if other.since <= at => {
+                    Some(Holder::Other(Culprit { tid: other.tid, comm: other.comm, prio: on.prio() }))
+                }
+                _ => Some(Holder::Unknown),
+            },
+            Occupant::Unknown => Some(Holder::Unknown),
+        }
+    }
+
     /// A thread is on a CPU: tells its sleep before that, where a disk ended it.
     fn wait_ends(&mut self, slot: usize, at: Nanos, cpu: CpuId) {
         let Some(Some(thread)) = self.threads.get(slot) else { return };
@@ -372,6 +429,9 @@ impl JobSink for Timelines {
             return;
         }
         self.blames.slowest.forget(thread.life);
+        if self.drawn == Some(thread.life) {
+            (self.blames.around, self.drawn) = (None, None);
+        }
         if let Some(Some(watched)) = self.threads.get_mut(thread.slot) {
             watched.all = Average::default();
             watched.worst.clear();
@@ -403,16 +463,17 @@ impl Watch for Timelines {
         if self.cpus.len() <= cpu.index() {
             self.cpus.resize_with(cpu.index() + 1, Track::new);
         }
-        let most = room(CPU_CHANGES_MAX, self.disks.is_starting);
-        self.cpus[cpu.index()].change(at, OnCpu { occupant, prio, context }, most);
+        let on = self.contexts.pack(occupant, prio, context);
+        let most = if self.disks.is_starting { CPU_CHANGES_MAX } else { changes_of_each(self.cpus.len()) };
+        self.cpus[cpu.index()].change(at, on, most);
     }
 
     fn woken(&mut self, slot: usize, at: Nanos, waker: Waker) {
         self.woke(slot, at, Woke::Thread(waker));
     }
 
-    fn woken_by_clock(&mut self, slot: usize, at: Nanos) {
-        self.woke(slot, at, Woke::Clock);
+    fn woken_in(&mut self, slot: usize, at: Nanos, context: Context) {
+        self.woke(slot, at, Woke::Interrupt(context));
     }
 
     fn thread(&mut self, slot: usize, at: Nanos, seen: Seen) {
@@ -462,6 +523,11 @@ fn watched(threads: &mut Vec<Option<Watched>>, slot: usize, new: impl FnOnce() -
         threads.resize_with(slot + 1, || None);
     }
     threads[slot].get_or_insert_with(new)
+}
+
+/// What was waited for in a sleep that an interrupt ended.
+pub(super) fn awaited_interrupt(context: Context) -> Cause {
+    if context.is_clock() { Cause::Clock } else { Cause::Device(context) }
 }
 
 fn interrupt(context: Context) -> Cause {

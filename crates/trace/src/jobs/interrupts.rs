@@ -14,7 +14,7 @@ use surety_units::Nanos;
 const DEPTH: usize = 16;
 
 /// One kind of interruption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Context {
     /// A device's handler.
     Irq(u32),

@@ -54,7 +54,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Tells the watcher who wakes the thread of `slot`: the current one, unless an interrupt on top of it does; the clock, where that is the timer's.
+    /// Tells the watcher who wakes the thread of `slot`: the current one, or the interrupt on top of it.
     #[inline]
     fn tell_waker(&mut self, slot: usize, event: &Event<'_>) {
         if !W::WATCHES {
@@ -62,7 +62,7 @@ impl<W: Watch> Machine<W> {
         }
         let cpu = &self.cpus[event.cpu.index()];
         match (cpu.interrupts.innermost(), cpu.occupant) {
-            (Some(context), _) if context.is_clock() => self.watch.woken_by_clock(slot, event.time),
+            (Some(context), _) => self.watch.woken_in(slot, event.time, context),
             (None, Occupant::Thread(by)) => {
                 let (waker, woken) = (&self.threads.slots[by], &self.threads.slots[slot]);
                 let (tid, comm) = (waker.key.tid, waker.key.comm);

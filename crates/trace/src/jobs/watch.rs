@@ -75,9 +75,9 @@ pub(crate) trait Watch {
         let _ = (slot, at, waker);
     }
 
-    /// The thread of that slot is woken by the clock: a timer of the CPU's expired.
-    fn woken_by_clock(&mut self, slot: usize, at: Nanos) {
-        let _ = (slot, at);
+    /// The thread of that slot is woken in an interrupt.
+    fn woken_in(&mut self, slot: usize, at: Nanos, context: Context) {
+        let _ = (slot, at, context);
     }
 
     /// From `at` on the thread is so.

@@ -30,24 +30,24 @@ pub struct Lines<W> {
 
 /// Where lines go, and how many more.
 #[derive(Debug)]
-struct Out<W> {
+pub(super) struct Out<W> {
     out: W,
-    line: String,
+    pub(super) line: String,
     left: u64,
     written: io::Result<u64>,
 }
 
 impl<W: Write> Out<W> {
-    fn new(out: W, limit: Option<u64>) -> Out<W> {
+    pub(super) fn new(out: W, limit: Option<u64>) -> Out<W> {
         Out { out, line: String::new(), left: limit.unwrap_or(u64::MAX), written: Ok(0) }
     }
 
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.left == 0 || self.written.is_err()
     }
 
     /// Writes what is in the line.
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.line.push('\n');
         if let Ok(written) = &mut self.written {
             match self.out.write_all(self.line.as_bytes()) {
@@ -58,7 +58,24 @@ impl<W: Write> Out<W> {
         self.line.clear();
     }
 
-    fn finish(mut self) -> io::Result<u64> {
+    /// Writes what is in the line beside those that count.
+    pub(super) fn note(&mut self) {
+        self.line.push('\n');
+        if let Ok(_) = self.written
+            && let Err(error) = self.out.write_all(self.line.as_bytes())
+        {
+            self.written = Err(error);
+        }
+        self.line.clear();
+    }
+
+    /// Where lines went.
+    #[cfg(test)]
+    pub(super) fn into_inner(self) -> W {
+        self.out
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<u64> {
         let written = self.written?;
         self.out.flush()?;
         Ok(written)
@@ -129,7 +146,7 @@ impl<W: Write> TraceSink for Lines<W> {
 }
 
 /// `12.345678901`, right-aligned to 16 columns.
-fn seconds(line: &mut String, time: Nanos) {
+pub(super) fn seconds(line: &mut String, time: Nanos) {
     let ns = time.get();
     padded(line, ns.div_euclid(1_000_000_000), 6);
     line.push('.');
@@ -143,7 +160,7 @@ fn seconds(line: &mut String, time: Nanos) {
 }
 
 /// An integer without the formatting machinery.
-fn integer(line: &mut String, value: i64) {
+pub(super) fn integer(line: &mut String, value: i64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     let mut rest = value.unsigned_abs();
@@ -161,7 +178,7 @@ fn integer(line: &mut String, value: i64) {
     line.extend(digits[at..].iter().copied().map(char::from));
 }
 
-fn padded(line: &mut String, value: i64, width: usize) {
+pub(super) fn padded(line: &mut String, value: i64, width: usize) {
     let mut room = width;
     let mut rest = value.unsigned_abs();
     loop {
@@ -179,7 +196,7 @@ fn padded(line: &mut String, value: i64, width: usize) {
 }
 
 /// A name; what would break the line is replaced.
-fn word(line: &mut String, comm: &Comm) {
+pub(super) fn word(line: &mut String, comm: &Comm) {
     let end = comm.0.iter().position(|byte| *byte == 0).unwrap_or(comm.0.len());
     match std::str::from_utf8(&comm.0[..end]) {
         Ok(text) if !text.contains(is_obeyed) => line.push_str(text),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use surety_model::event::Comm;
 use surety_trace::blame::{Cause, Class, Culprit, DiskCause, RuleId, Submitter};
-use surety_trace::jobs::interrupts::softirq_name;
+use surety_trace::jobs::interrupts::{Context, softirq_name};
 use surety_units::{Nanos, Tid};
 
 /// Names of interrupts' handlers by number, and the words of I/O schedulers' rules.
@@ -30,15 +30,47 @@ impl Names<'_> {
             Cause::Lock(culprit) => format!("waiting for a lock of {}", thread_words(&culprit)),
             Cause::Awaited(culprit) => format!("waiting inside the job for {}", thread_words(&culprit)),
             Cause::Blocked => "waiting inside the job".to_owned(),
+            Cause::Device(context) => {
+                format!("waiting inside the job for {}", self.interrupt(interrupt_of(context)))
+            }
             Cause::Disk(cause) => self.disk(cause),
             Cause::Others => "behind further threads".to_owned(),
             Cause::Unknown => "unknown".to_owned(),
         }
     }
 
+    /// Several causes that differ in the id of a thread alone, in the same words; one as it is.
+    pub(super) fn of_all(self, causes: &[Cause]) -> String {
+        let (Some(first), count) = (causes.first(), causes.len()) else { return String::new() };
+        let several =
+            |culprit: &Culprit| format!("{count} {} threads {}", class_words(culprit), culprit.comm);
+        match first {
+            _ if count == 1 => self.of(*first),
+            Cause::Ran(culprit) => format!("{} run", several(culprit)),
+            Cause::Thread(culprit) => format!("behind {}", several(culprit)),
+            Cause::Lock(culprit) => format!("waiting for a lock of {}", several(culprit)),
+            Cause::Awaited(culprit) => format!("waiting inside the job for {}", several(culprit)),
+            Cause::Disk(cause) => {
+                let by = |submitter: &Submitter| Submitter { tid: Tid::IDLE, ..*submitter };
+                let cause = match cause {
+                    DiskCause::Unsubmitted(of) => DiskCause::Unsubmitted(by(of)),
+                    DiskCause::Unscheduled(Some(of)) => DiskCause::Unscheduled(Some(by(of))),
+                    DiskCause::Scheduler(of, rule) => DiskCause::Scheduler(by(of), *rule),
+                    DiskCause::Device(of) => DiskCause::Device(by(of)),
+                    other => *other,
+                };
+                format!("{} ({count} threads)", self.disk(cause))
+            }
+            other => self.of(*other),
+        }
+    }
+
     /// What a request waits for, or is at.
     pub(super) fn disk(self, cause: DiskCause) -> String {
         match cause {
+            DiskCause::Unsubmitted(by) => {
+                format!("asleep, before {} submits the request", submitter_words(&by))
+            }
             DiskCause::Unscheduled(None) => "disk: before the I/O scheduler".to_owned(),
             DiskCause::Unscheduled(Some(by)) => format!("no request free: behind {}", submitter_words(&by)),
             DiskCause::Scheduler(by, rule) => {
@@ -96,11 +128,18 @@ impl Names<'_> {
             _ => None,
         };
         let (number, name) = match cause {
-            Cause::Irq(irq) => (Some(i64::from(irq)), Some(self.handlers(irq))),
-            Cause::Vector(name) => (None, Some(name.to_owned())),
-            Cause::Softirq(vector) => (Some(i64::from(vector)), Some(softirq_name(vector))),
+            Cause::Irq(irq) | Cause::Device(Context::Irq(irq)) => {
+                (Some(i64::from(irq)), Some(self.handlers(irq)))
+            }
+            Cause::Vector(name) | Cause::Device(Context::Vector(name)) => (None, Some(name.to_owned())),
+            Cause::Softirq(vector) | Cause::Device(Context::Softirq(vector)) => {
+                (Some(i64::from(vector)), Some(softirq_name(vector)))
+            }
             Cause::Disk(
-                DiskCause::Scheduler(by, _) | DiskCause::Device(by) | DiskCause::Unscheduled(Some(by)),
+                DiskCause::Scheduler(by, _)
+                | DiskCause::Device(by)
+                | DiskCause::Unscheduled(Some(by))
+                | DiskCause::Unsubmitted(by),
             ) => {
                 let number = (by.tid != Tid::IDLE).then_some(i64::from(by.tid.0));
                 (number, (by.comm != Comm::default()).then(|| by.comm.text().into_owned()))
@@ -116,6 +155,15 @@ impl Names<'_> {
             "rule": self.rule_of(cause),
             key: time,
         })
+    }
+}
+
+/// The interrupt itself, as a cause.
+pub(super) fn interrupt_of(context: Context) -> Cause {
+    match context {
+        Context::Irq(irq) => Cause::Irq(irq),
+        Context::Vector(name) => Cause::Vector(name),
+        Context::Softirq(vector) => Cause::Softirq(vector),
     }
 }
 
@@ -137,6 +185,9 @@ pub(super) fn word(cause: Cause) -> &'static str {
         Cause::Unwoken => "unwoken",
         Cause::Blocked => "blocked",
         Cause::Clock => "clock",
+        Cause::Device(Context::Irq(_)) => "device-irq",
+        Cause::Device(Context::Vector(_)) => "device-vector",
+        Cause::Device(Context::Softirq(_)) => "device-softirq",
         Cause::Disk(cause) => disk_word(cause),
         Cause::Others => "others",
         Cause::Unknown => "unknown",
@@ -146,6 +197,7 @@ pub(super) fn word(cause: Cause) -> &'static str {
 /// The word of a cause at a disk in documents.
 fn disk_word(cause: DiskCause) -> &'static str {
     match cause {
+        DiskCause::Unsubmitted(_) => "disk-unsubmitted",
         DiskCause::Unscheduled(_) => "disk-unscheduled",
         DiskCause::Scheduler(..) => "disk-scheduler",
         DiskCause::Held(_) => "disk-held",
@@ -170,10 +222,13 @@ fn submitter_words(by: &Submitter) -> String {
 
 /// `realtime 50 irq/9-disk (123)`: class with its priority, as `chrt` and `nice` count, name and id.
 pub(super) fn thread_words(culprit: &Culprit) -> String {
-    let class = match culprit.class() {
+    format!("{} thread {} ({})", class_words(culprit), culprit.comm, culprit.tid)
+}
+
+fn class_words(culprit: &Culprit) -> String {
+    match culprit.class() {
         Class::Realtime => format!("realtime {}", 99 - culprit.prio),
         Class::Fair if culprit.prio != 120 => format!("fair nice {}", culprit.prio - 120),
         class => class.name().to_owned(),
-    };
-    format!("{class} thread {} ({})", culprit.comm, culprit.tid)
+    }
 }

@@ -227,7 +227,10 @@ impl Row {
             Cause::Unwoken => ("not woken yet", String::new()),
             Cause::Lock(culprit) => ("lock held by", culprit.comm.to_string()),
             Cause::Awaited(culprit) => ("asleep until woken by", culprit.comm.to_string()),
-            Cause::Blocked => ("asleep until an interrupt", String::new()),
+            Cause::Blocked => ("asleep, woken by nobody known", String::new()),
+            Cause::Device(context) => {
+                ("asleep until an interrupt", names.interrupt(super::causes::interrupt_of(context)))
+            }
             Cause::Clock => ("asleep until an instant", String::new()),
             Cause::Others => ("further threads", String::new()),
             Cause::Unknown => ("unknown", String::new()),
@@ -244,6 +247,7 @@ fn at_disk(cause: DiskCause) -> (&'static str, String) {
         false => by.comm.to_string(),
     };
     match cause {
+        DiskCause::Unsubmitted(by) => ("asleep, its request not yet submitted by", whose(by)),
         DiskCause::Unscheduled(None) => ("before the I/O scheduler", String::new()),
         DiskCause::Unscheduled(Some(by)) => ("no request free, behind", whose(by)),
         DiskCause::Scheduler(by, _) => ("I/O scheduler, behind", whose(by)),

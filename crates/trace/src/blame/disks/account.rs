@@ -4,6 +4,7 @@
 //! at a time; of one that does several side by side it names the one whose completion came next. Where a trace does not
 //! say how a device spent its time, a request's service begins when the device was done with the one before.
 
+use surety_model::event::Comm;
 use surety_units::Nanos;
 
 use super::{Awaited, Disk, DiskCause, Disks, RuleId, Submitter, Way};
@@ -63,7 +64,10 @@ impl Disks {
             Awaited::Bio(way) => (way, None),
             Awaited::OfGuest(ways) => (&ways[0], Some(&ways[1])),
         };
-        teller.tell_of(way.queued, Cause::Blocked);
+        match way.by.comm == Comm::default() {
+            true => teller.tell_of(way.queued, Cause::Blocked),
+            false => teller.tell(way.queued, DiskCause::Unsubmitted(way.by)),
+        }
         self.walk_queue(way, &mut teller);
         if let Some(host) = host {
             self.walk_queue(host, &mut teller);
