@@ -353,10 +353,10 @@ impl<P: Programs> Machine<P> {
         if !self.policies.iter().any(|policy| policy.may_be_pulled(&self.hardware)) {
             return;
         }
-        let hardware = &self.hardware;
+        let (hardware, policies) = (&self.hardware, &mut self.policies);
         let is_idle = |cpu: usize| hardware.current(cpu).is_none() && !hardware.cpus[cpu].reschedule;
-        let finds =
-            |cpu: usize| self.policies.iter().any(|policy| policy.pulls_from(hardware, cpu).is_some());
+        let mut finds =
+            |cpu: usize| policies.iter_mut().any(|policy| policy.pulls_from(hardware, cpu).is_some());
         let first = self.went_idle.cpus.iter().copied().find(|cpu| is_idle(*cpu) && finds(*cpu));
         if let Some(cpu) = first {
             self.hardware.reschedule(cpu);

@@ -123,7 +123,7 @@ pub trait CpuPolicy {
 
     /// The CPU it would take a thread from for one that is about to choose; that one is accounted before
     /// [`CpuPolicy::pull`] then.
-    fn pulls_from(&self, _hardware: &Hardware, _cpu: usize) -> Option<usize> {
+    fn pulls_from(&mut self, _hardware: &Hardware, _cpu: usize) -> Option<usize> {
         None
     }
 

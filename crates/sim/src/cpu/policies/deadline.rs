@@ -470,7 +470,7 @@ impl CpuPolicy for Deadline {
         self.queues.some_may_wait() && self.lowers(hardware, cpu)
     }
 
-    fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+    fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         self.pullable(hardware, cpu).map(|index| self.entities[index].cpu)
     }
 

@@ -42,6 +42,8 @@ struct Fair<R> {
     /// Entity of each thread.
     of_thread: Vec<usize>,
     balance: Balance,
+    /// What a CPU that was about to idle found, at this instant.
+    found: Option<(Nanos, usize, Taken)>,
     /// Ends of slices, per CPU, where a timer notices them.
     slice_ends: Vec<Slot>,
 }
@@ -87,7 +89,7 @@ impl<R: Rule> Fair<R> {
         let timed = if R::TIMED { cpus } else { 0 };
         let number = |cpu: usize| u32::try_from(cpu).expect("fewer than 2^32 CPUs");
         let slice_ends = (0..timed).map(|cpu| hardware.add_timer(rank, number(cpu))).collect();
-        Fair { rank, queues, cpus, group_weights, of_thread: Vec::new(), balance, slice_ends }
+        Fair { rank, queues, cpus, group_weights, of_thread: Vec::new(), balance, found: None, slice_ends }
     }
 
     /// Has a timer end the slice of the running thread of a CPU, where one does and somebody waits (`hrtick_start_fair`).
@@ -263,6 +265,11 @@ impl<R: Rule> Fair<R> {
     /// What a thread adds to the load of its CPU.
     fn load_of(&self, thread: ThreadId) -> i64 {
         load_of((&self.queues, &self.of_thread), thread)
+    }
+
+    /// What a CPU about to idle takes from another.
+    fn for_newly_idle(&self, hardware: &Hardware, cpu: usize) -> Option<Taken> {
+        self.balance.for_newly_idle(hardware, cpu, |thread| Some(self.load_of(thread)))
     }
 }
 
@@ -465,10 +472,11 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         self.balance.is_crowded(hardware)
     }
 
-    fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+    fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         let is_empty = self.queues.queues[cpu].count == 0;
-        let taken = is_empty.then(|| self.balance.for_newly_idle(hardware, cpu, |t| Some(self.load_of(t))));
-        taken.flatten().map(|taken| taken.from)
+        let taken = is_empty.then(|| self.for_newly_idle(hardware, cpu)).flatten();
+        self.found = taken.map(|taken| (hardware.now(), cpu, taken));
+        self.found.as_ref().map(|(.., taken)| taken.from)
     }
 
     fn looks(&mut self, hardware: &Hardware, cpu: usize) -> bool {
@@ -476,9 +484,9 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
-        let Some(taken) = self.balance.for_newly_idle(hardware, cpu, |t| Some(self.load_of(t))) else {
-            return;
-        };
+        let Some((at, by, taken)) = self.found.take() else { return };
+        debug_assert_eq!((at, by), (hardware.now(), cpu), "it was asked before");
+        debug_assert_eq!(Some(&taken), self.for_newly_idle(hardware, cpu).as_ref(), "nothing has changed");
         if !taken.stops {
             self.balance.took_newly_idle(cpu);
         }

@@ -424,7 +424,7 @@ impl CpuPolicy for Realtime {
         self.lowers(hardware, cpu) && !self.crowded.is_empty()
     }
 
-    fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+    fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         self.pullable(hardware, cpu).map(|(_, from)| from)
     }
 

@@ -37,7 +37,7 @@ use crate::cpu::hardware::{Hardware, Rank, Scheduling, Thread, ThreadId};
 use crate::cpu::places::Places;
 use crate::cpu::policy::Arrival;
 
-use imbalance::{Amount, CAPACITY, Kind, Looks, Seen, amount, is_reduced};
+use imbalance::{ANY, Amount, CAPACITY, Kind, Looks, Seen, amount, is_reduced};
 use interval::{INTERVALS, in_ticks, ticks_of};
 use newly_idle::NewlyIdle;
 use session::Session;
@@ -345,23 +345,18 @@ impl Balance {
 
     fn seen(&self, hardware: &Hardware, cpu: usize) -> Seen {
         let now = hardware.now();
-        self.seen_by(hardware, cpu, self.load(&self.cpus[cpu], now, self.total(now)), Average::get)
+        let load = self.load(&self.cpus[cpu], now, self.total(now));
+        Seen { load, ..self.seen_by(hardware, cpu, Average::get) }
     }
 
-    /// A CPU of this load with its averages as `of` tells them at this instant.
+    /// A CPU whose load was not looked at, with its averages as `of` tells them at this instant.
     #[inline]
-    fn seen_by(
-        &self,
-        hardware: &Hardware,
-        cpu: usize,
-        load: u64,
-        of: impl Fn(&Average, Nanos, u64) -> u64,
-    ) -> Seen {
+    fn seen_by(&self, hardware: &Hardware, cpu: usize, of: impl Fn(&Average, Nanos, u64) -> u64) -> Seen {
         let (state, now) = (&self.cpus[cpu], hardware.now());
         let fair = state.wanting.len();
         let other = self.runs_other(hardware, cpu);
         Seen {
-            load,
+            load: ANY,
             runnable: of(&state.runnable, now, CAPACITY),
             used: of(&state.used, now, CAPACITY),
             fair,
@@ -384,21 +379,20 @@ impl Balance {
             {
                 continue;
             }
-            let bound =
-                self.seen_by(hardware, other, self.load_at_most(state, at, total), |average, _, scale| {
-                    average.at_most(at, scale)
-                });
+            let bound = self.seen_by(hardware, other, |average, _, scale| average.at_most(at, scale));
+            let bound = bound.with_load(looks, || self.load_at_most(state, at, total));
             if most.is_some_and(|(most, _, _)| (bound.rank(looks), in_turn(other)) < most) {
                 continue;
             }
-            let seen = self.seen_by(hardware, other, self.load(state, now, total), Average::get);
-            debug_assert!(seen.load <= bound.load && seen.rank(looks) <= bound.rank(looks), "a bound holds");
+            let seen = self.seen_by(hardware, other, Average::get);
+            let seen = seen.with_load(looks, || self.load(state, now, total));
+            debug_assert!(seen.rank(looks) <= bound.rank(looks), "a bound holds");
             let key = (seen.rank(looks), in_turn(other));
             if most.is_none_or(|(most, _, _)| key > most) {
                 most = Some((key, seen, other));
             }
         }
-        most.map(|(_, seen, other)| (seen, other))
+        most.map(|(_, seen, other)| (Seen { load: self.load(&self.cpus[other], now, total), ..seen }, other))
     }
 
     /// What a CPU finds when it looks at the others.

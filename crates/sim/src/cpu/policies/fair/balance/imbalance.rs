@@ -55,7 +55,19 @@ pub(super) struct Seen {
     pub(super) capacity: u64,
 }
 
+/// Any load but none: that of a CPU at which nobody has looked for it.
+pub(super) const ANY: u64 = 1;
+
 impl Seen {
+    /// The same with its load, where that is asked for to tell whether it is busier than another one.
+    #[inline]
+    pub(super) fn with_load(self, by: Looks, load: impl FnOnce() -> u64) -> Seen {
+        match self.kind(Some(by)) {
+            Kind::Overloaded | Kind::Reduced => Seen { load: load(), ..self },
+            Kind::FullyBusy | Kind::Spare => self,
+        }
+    }
+
     /// Its kind; `by` is whoever asks about another CPU, nobody about its own.
     pub(super) fn kind(&self, by: Option<Looks>) -> Kind {
         let is_short = |capacity: u64, used: u64| capacity * 100 < used * MARGIN;
