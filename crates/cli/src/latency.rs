@@ -81,7 +81,8 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
     }
     let rule = rule_in_words(args, &run);
     if run.end == LatencyEnd::Spike {
-        let at_its_largest = "the run ended at a value above --stop-over, so it is not as others are";
+        let at_its_largest =
+            "the run was stopped by a latency above --stop-over, so its length depends on its values";
         for probe in run.record.activities.iter_mut().filter(|a| a.kind == ActivityKind::Probe) {
             probe.next_largest = Some(NextLargest::untold(probe.activations, at_its_largest));
         }

@@ -128,7 +128,7 @@ fn once(
             continue;
         }
         let is_drawn = args.running.html.is_some() && worlds.kind(world).clock.is_some();
-        let mut longest = is_drawn.then(|| Longest::of(&variant.workload));
+        let mut longest = is_drawn.then(|| Longest::of(&variant.workload)).flatten();
         let to = (paths[world].as_deref(), &mut unwritten, longest.as_mut());
         if !run_in(variant, to, args, worlds, session)? {
             break;

@@ -8,7 +8,7 @@ use crate::{Judged, Ratio};
 /// How much more B is, as a part of A and in the metric's unit. `words` says the same to people, `missing` what there is
 /// too little of.
 pub fn changed(row: &Judged, words: String, missing: String) -> Changed {
-    let is_exact = row.p_value.is_none();
+    let is_exact = row.computed;
     let exactly = |estimate: f64| Shift {
         estimate,
         floor: Some((estimate, estimate)),
@@ -85,6 +85,7 @@ mod tests {
             delta: 1.0,
             floor,
             p_value,
+            computed: p_value.is_none(),
             within: None,
             verdict: Verdict::Worse,
         }

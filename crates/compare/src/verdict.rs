@@ -79,6 +79,8 @@ pub struct Judged {
     /// The two-sided p of Mann and Whitney's test, corrected for the number of metrics; `None` where nothing is
     /// tested: the same value everywhere, or a value computed without chance.
     pub p_value: Option<f64>,
+    /// Whether both sides are one value each, computed without chance: a proof, a simulated run.
+    pub computed: bool,
     /// The shift between two single runs, from within them.
     pub within: Option<Within>,
     /// What is to be said.
@@ -325,6 +327,7 @@ fn row_of(from_a: &[Value], from_b: &[Value], chance: bool, options: &Options) -
         delta: test.cliffs_delta(),
         floor,
         p_value: (!same && !computed).then_some(test.p_value),
+        computed,
         within: None,
         verdict: Verdict::NoDifference,
         a,

@@ -156,7 +156,9 @@ fn restrict(
 ) -> Result<(), RecordingError> {
     instance.set_cpus(cpus)?;
     if !options.pids.is_empty() {
-        instance.follow_forks()?;
+        if !instance.follow_forks()? {
+            return Err(RecordingError::NoForks);
+        }
         instance.add_threads(&options.pids)?;
     }
     for EventFilter { event, expression } in &options.filters {
@@ -405,4 +407,7 @@ pub enum RecordingError {
         /// The kernel's own words.
         said: String,
     },
+    /// What chosen threads make could not be followed (`options/event-fork`).
+    #[error("this kernel cannot follow what chosen processes begin (Linux 4.12 can)")]
+    NoForks,
 }

@@ -3,7 +3,7 @@
 //! *Read*: of each task runtime, switches, average and largest delay as figures. There is no distribution: a quantile of
 //! delays cannot be told. *Unit*: milliseconds, as the columns say. *Delay* is the time from being woken, or preempted, to
 //! running. *Checked*: the rows against the line `TOTAL`. Lines `INFO`, about lost events and the like, are among the
-//! reasons not to take the result at its word.
+//! caveats of the record.
 
 use surety_model::record::Record;
 

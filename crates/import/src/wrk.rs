@@ -131,7 +131,7 @@ fn into_record(told: Told, mut assembly: Assembly) -> Result<Record, String> {
         assembly.say("not counted", "requests of the first 10 s, in which wrk2 calibrates");
     } else {
         assembly.doubt(
-            "a connection sends its next request when it has the answer: where an answer is slow, wrk adds made-up values \
+            "a connection sends its next request when it has the answer: where an answer is slow, wrk adds synthetic values \
              to its percentiles",
         );
     }

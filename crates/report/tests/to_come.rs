@@ -21,8 +21,8 @@ fn the_next_hour_is_told_or_the_reason_why_not() {
     let record = Record { activities: vec![told, untold], ..Record::default() };
     let rows = [Row::new("latency", &record)];
     let style = Style::plain(200);
-    let sentence = "cpu0: maximum expected in the next hour 143.0 us (95 %: 120.0 us to 310.0 us), extrapolated from 15000 \
-                    values; no bound: it is as likely above as below";
+    let sentence = "cpu0: median of the maximum of the next hour: 143.0 us (95 %: 120.0 us to 310.0 us), extrapolated from 15000 \
+                    values; not a bound";
     let reason = "cpu1: the maximum of the next hour cannot be told: too few";
     let page = html::page(&Report { rows: &rows, ..Report::default() });
     for text in [table::latency(&rows[0], &style), table::record(&rows[0], &style), page.clone()] {

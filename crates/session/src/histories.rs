@@ -51,7 +51,7 @@ impl TraceSink for Seen {
 impl Seen {
     /// Keeps the longest response of the workload's promised tasks with the CPUs around it too.
     pub fn with_longest(workload: &Workload) -> Seen {
-        Seen { longest: Some(Longest::of(workload)), ..Seen::default() }
+        Seen { longest: Longest::of(workload), ..Seen::default() }
     }
 
     /// The histories, with the execution that is charged to a budget: a hypervisor's share is taken out of marked jobs.

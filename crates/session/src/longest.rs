@@ -11,22 +11,27 @@ use surety_units::Nanos;
 #[derive(Debug)]
 pub struct Longest {
     blame: BlameBuilder,
+    is_observed: bool,
 }
 
 impl Longest {
-    /// Of the tasks that something is promised of; where nothing is, of all.
-    pub fn of(workload: &Workload) -> Longest {
+    /// Of the tasks that something is promised of; where nothing is, of all. `None`: there is no task.
+    pub fn of(workload: &Workload) -> Option<Longest> {
         let is_promised = |task: &&Task| !task.promises.is_empty();
         let any = workload.tasks.iter().any(|task| is_promised(&task));
         let tasks = workload.tasks.iter().filter(|task| !any || is_promised(task));
-        let names = tasks.map(|task| Comm::new(&task.name)).collect();
+        let names: Vec<Comm> = tasks.map(|task| Comm::new(&task.name)).collect();
+        if names.is_empty() {
+            return None;
+        }
         let wanted = Wanted { names, ..Wanted::default() };
-        Longest { blame: BlameBuilder::new(wanted, 0).with_around() }
+        Some(Longest { blame: BlameBuilder::new(wanted, 0).with_around(), is_observed: false })
     }
 
-    /// The job; `None`: there were no events, or no job of these tasks from release to completion in what was observed.
+    /// The job; `None`: there were no events, the world does not say which of them it observed, or no job of these tasks was
+    /// released and completed in that time.
     pub fn finish(self) -> Option<Around> {
-        self.blame.finish().around
+        self.blame.finish().around.filter(|_| self.is_observed)
     }
 }
 
@@ -36,6 +41,7 @@ impl TraceSink for Longest {
     }
 
     fn observes(&mut self, window: (Nanos, Nanos)) {
+        self.is_observed = true;
         self.blame.observes(window);
     }
 }

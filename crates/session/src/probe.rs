@@ -75,7 +75,7 @@ pub fn on_kernel(
     Ok(record_of(&product, &lab)?)
 }
 
-/// Says of each CPU what the largest latency of the next hour will be, or why that cannot be told: of the values of its
+/// Extrapolates the median of the maximum of the next hour of each CPU, or says why that cannot be told: of the values of its
 /// activity in their order, or where there are none, of those that the record keeps.
 pub fn look_ahead(record: &mut Record, samples: &[(CpuId, Vec<u64>)], period: Nanos, seed: u64) {
     let probes = record.activities.iter_mut().filter(|a| a.kind == ActivityKind::Probe);

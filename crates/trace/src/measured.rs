@@ -96,6 +96,9 @@ struct Named {
 struct Measured {
     wanted: Wanted,
     window: Window,
+    /// Whether the trace tells of wake-ups, and activations that were told without.
+    woken: bool,
+    activations: u64,
     /// By slot.
     alive: Vec<Option<Box<Thread>>>,
     named: BTreeMap<Comm, Named>,
@@ -115,6 +118,8 @@ impl Measured {
 }
 
 impl JobSink for Measured {
+    const TAKES_STILL_THREADS: bool = true;
+
     fn job(&mut self, thread: &ThreadKey, job: &Job) {
         let counts = self.wanted.job(self.window, job);
         if let Some(thread) = self.thread(thread) {
@@ -131,6 +136,15 @@ impl JobSink for Measured {
             thread.has_begun = true;
             thread.doubtful = counts.then(|| job.response());
         }
+    }
+
+    fn activation(&mut self, thread: &ThreadKey, job: &Job) {
+        self.activations += 1;
+        self.censored(thread, job.completion);
+    }
+
+    fn wake_ups_are_told(&mut self) {
+        self.woken = true;
     }
 
     fn censored(&mut self, thread: &ThreadKey, at: Nanos) {
@@ -213,6 +227,8 @@ impl MeasuredBuilder {
         let sink = Measured {
             wanted,
             window: Window::ALL,
+            woken: false,
+            activations: 0,
             alive: Vec::new(),
             named: BTreeMap::new(),
             overflow: false,
@@ -226,8 +242,13 @@ impl MeasuredBuilder {
         let (from, to) = sink.wanted.span(self.span.unwrap_or_default());
         let span = to - from;
         let overflow = sink.overflow;
+        let is_without_wakeups = !sink.woken && sink.activations > 0;
         let activities = sink.named.into_iter().map(|(name, named)| {
             let mut activity = activity(&name.text(), named, span);
+            if is_without_wakeups && activity.completed == 0 {
+                let why = "the trace holds no wake-ups: which jobs there were and how long they took is not known";
+                activity.caveats.push(Caveat::withholds(why.to_owned()));
+            }
             if overflow && name == Comm::default() {
                 activity.caveats.push(Caveat::withholds(format!(
                     "threads of more than {NAMES_MAX} names are together here: choose some with --comm or --tid"
@@ -372,10 +393,12 @@ mod tests {
                 let count = |d: &Option<Distribution>| {
                     d.as_ref().and_then(|d| d.observed()).map_or(0, |o| o.histogram.count())
                 };
-                prop_assert_eq!(activity.completed, sum(|t| t.jobs));
+                // Activations of a trace without wake-ups are no jobs.
+                let jobs = |t: &crate::ThreadStatistics| if t.by_switches { 0 } else { t.jobs };
+                prop_assert_eq!(activity.completed, sum(jobs));
                 prop_assert_eq!(count(&activity.execution), activity.completed);
-                prop_assert_eq!(count(&activity.response), sum(|t| t.jobs + t.doubtful));
-                let given_up = sum(|t| t.censored);
+                prop_assert_eq!(count(&activity.response), sum(|t| if t.by_switches { 0 } else { t.jobs } + t.doubtful));
+                let given_up = sum(|t| t.censored + if t.by_switches { t.jobs } else { 0 });
                 prop_assert!(activity.unfinished <= given_up);
                 prop_assert!(activity.unfinished + of_name().count() as u64 >= given_up);
                 let run: Nanos = of_name().map(|t| t.run).sum();

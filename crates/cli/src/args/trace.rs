@@ -169,7 +169,7 @@ pub struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub struct TimehistArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -187,7 +187,7 @@ pub struct TimehistArgs {
 
 #[derive(Debug, Args)]
 pub struct MapArgs {
-    /// Trace file
+    /// Trace file, packed with gzip or zstd or not; - is standard input
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
     #[command(flatten)]

@@ -128,10 +128,7 @@ const ROWS: &[Row] = &[
                 "Several runs of each side, one metric",
                 "surety compare a1.json a2.json --against b1.json b2.json --metric 'player response'",
             ),
-            (
-                "A gate: so much later, and no more",
-                "surety compare before.json after.json --expect 'p99 <= +5%'",
-            ),
+            ("A gate: at most 5 % more", "surety compare before.json after.json --expect 'p99 <= +5%'"),
         ],
         see: &["surety-run(1)", "surety-report(1)"],
         documents: &["docs/compare.md"],

@@ -10,7 +10,7 @@ use surety_host::recorder::{JournalledRecording, RecordingError, RecordingOption
 use surety_host::{ChildrenEntry, lacked, rights_of};
 use surety_kernel::clock;
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
-use surety_kernel::tracefs::Tracefs;
+use surety_kernel::tracefs::{Marker, Tracefs};
 use surety_units::Nanos;
 
 use crate::args::RecordArgs;
@@ -72,9 +72,7 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
         .flatten();
     let mut child = start_command(args, children.as_ref(), session)?;
     let end = wait(args, session, &recording, &mut child)?;
-    if !args.only_events {
-        note_threads(&session.kernel, &options.pids, &recording.marker())?;
-    }
+    note_still(args, &options, &recording.marker(), session);
     let own = clock::thread_cpu_time() - own;
     let raw = recording.finish()?;
     if let Some(child) = child {
@@ -126,9 +124,23 @@ fn refused(error: RecordingError) -> Failure {
     match error {
         RecordingError::Kernel(error) => error.into(),
         RecordingError::Journal(error) => error.into(),
+        refused @ RecordingError::NoForks => Failure::new(Code::Machine, refused.to_string()),
         refused @ RecordingError::Filter { .. } => Failure::new(Code::BadInput, refused.to_string())
             .help("`cat /sys/kernel/tracing/events/SYSTEM/EVENT/format` names an event's fields"),
         other => Failure::new(Code::Machine, other.to_string()),
+    }
+}
+
+/// Notes where each thread is, for readers of threads of which no event tells.
+fn note_still(args: &RecordArgs, options: &RecordingOptions, marker: &Marker, session: &Session) {
+    // Where events are left out, a thread without any may have run.
+    if args.only_events || !args.filter.is_empty() || args.cpus.is_some() {
+        return;
+    }
+    match note_threads(&session.kernel, (&options.pids, options.buffer), marker) {
+        Ok(true) => {}
+        Ok(false) => session.note("threads without events are not all listed: they would fill the buffer"),
+        Err(error) => session.note(&format!("threads without events are not listed: {error}")),
     }
 }
 

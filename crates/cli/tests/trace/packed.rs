@@ -81,9 +81,9 @@ fn packed_traces_that_are_cut_or_unpack_to_too_much_are_refused() {
     fs::write(place.out().join("zeros"), vec![0; 100 << 20]).unwrap();
     let (Some(packed), Some(bomb)) = (gzipped(&place, "a.dat"), gzipped(&place, "zeros")) else { return };
     for (bytes, said) in [
-        (&packed[..packed.len() / 2], "standard input: its gzip data are cut after"),
-        (&bomb, "no recording is packed so tightly"),
-        (&[0x1f, 0x8b, 8, 0, 0], "are cut after 5 bytes"),
+        (&packed[..packed.len() / 2], "standard input: its gzip data are truncated after"),
+        (&bomb, "256 times as many"),
+        (&[0x1f, 0x8b, 8, 0, 0], "are truncated after 5 bytes"),
         (b"", "byte 0"),
         (b"GIF89a", "standard input: byte 0: this is no trace"),
     ] {

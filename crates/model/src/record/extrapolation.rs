@@ -66,7 +66,7 @@ impl NextLargest {
         let peaks = to_come * tail.clusters as f64 / tail.samples.max(1) as f64;
         let ratio = peaks / std::f64::consts::LN_2;
         if ratio <= 1.0 {
-            return NextLargest::untold(count, "in so much time no peak is expected");
+            return NextLargest::untold(count, "fewer than one peak is expected in an hour");
         }
         let level = tail.fit.level(ratio, CONFIDENCE);
         let time = |ns: f64| {
@@ -77,7 +77,7 @@ impl NextLargest {
         let because = match (low, high) {
             (Some(low), Some(high)) if low.checked_mul(WIDEST).is_none_or(|widest| high <= widest) => None,
             (Some(low), Some(high)) => Some(format!("the values leave it anywhere from {low} to {high}")),
-            _ => Some("the values leave it without an end".to_owned()),
+            _ => Some("the fitted tail gives no finite confidence interval".to_owned()),
         };
         NextLargest {
             peaks: Some(tail.clusters),
@@ -111,8 +111,7 @@ impl fmt::Display for NextLargest {
         let end = |end: Option<Nanos>| end.map_or("unknown".to_owned(), |end| end.to_string());
         write!(
             f,
-            "maximum expected in the next hour {median} (95 %: {} to {}), extrapolated from {} values; no bound: it is as \
-             likely above as below",
+            "median of the maximum of the next hour: {median} (95 %: {} to {}), extrapolated from {} values; not a bound",
             end(self.low_ns),
             end(self.high_ns),
             self.values
@@ -148,8 +147,8 @@ mod tests {
         };
         assert!(told.iter().filter(covers).count() + 1 >= told.len(), "{truth} {told:?}");
         let text = told[0].to_string();
-        assert!(text.starts_with("maximum expected in the next hour "), "{text}");
-        assert!(text.contains("extrapolated from 4000 values; no bound"), "{text}");
+        assert!(text.starts_with("median of the maximum of the next hour: "), "{text}");
+        assert!(text.contains("extrapolated from 4000 values; not a bound"), "{text}");
     }
 
     #[test]

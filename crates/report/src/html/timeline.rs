@@ -37,9 +37,9 @@ pub(crate) fn timeline(timeline: &Timeline) -> String {
     let response = around.job.response();
     let fate = match deadline {
         Some(deadline) if response > *deadline => {
-            format!("{response}, {} after it was due", response - *deadline)
+            format!("{response}, tardiness {}", response - *deadline)
         }
-        Some(deadline) => format!("{response}, {} before it was due", *deadline - response),
+        Some(deadline) => format!("{response}, slack {}", *deadline - response),
         None => response.to_string(),
     };
     let hidden = match around.hidden {
@@ -137,7 +137,7 @@ fn marks(out: &mut String, axis: &TimeAxis, (end, deadline): (f64, Option<Nanos>
         line(out, at, TOP - 34.0, at, bottom, "deadline");
         let (x, class) =
             if at > 200.0 { (at - 4.0, "deadline-text end") } else { (at + 4.0, "deadline-text") };
-        text(out, x, TOP - 24.0, class, &format!("due {}", chosen_time(deadline)));
+        text(out, x, TOP - 24.0, class, &format!("deadline {}", chosen_time(deadline)));
     }
     text(out, axis.x(0.0) + 4.0, TOP - 8.0, "mark-text", "release");
     text(out, axis.x(end) - 4.0, TOP - 8.0, "mark-text end", "end");
@@ -236,8 +236,8 @@ mod tests {
         });
         for part in [
             "host: player: who ran around the longest response",
-            "Response 40.00 ms, 15.00 ms after it was due",
-            ">due 25 ms<",
+            "Response 40.00 ms, tardiness 15.00 ms",
+            ">deadline 25 ms<",
             ">release<",
             ">A</text>",
             "hog&lt; (1)",
@@ -254,6 +254,6 @@ mod tests {
     fn a_deadline_behind_the_end_has_its_place() {
         let page =
             timeline(&Timeline { label: String::new(), around: around(), deadline: Some(Nanos::SECOND) });
-        assert!(page.contains("before it was due") && page.contains(">due 1 s<"), "{page}");
+        assert!(page.contains(", slack ") && page.contains(">deadline 1 s<"), "{page}");
     }
 }

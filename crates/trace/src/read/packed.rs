@@ -52,7 +52,7 @@ impl fmt::Display for Packed {
 #[non_exhaustive]
 pub enum UnpackError {
     /// Its end is missing.
-    #[error("its {packed} data are cut after {bytes} bytes: the end is missing")]
+    #[error("its {packed} data are truncated after {bytes} bytes")]
     Cut {
         /// How it is packed.
         packed: Packed,
@@ -217,7 +217,7 @@ impl<R: Read, W: Write> Unpacking<R, W> {
             return Err(UnpackError::TooLarge { taken, limit: self.most, why });
         }
         if self.given > by_taken {
-            let why = "for so few: no recording is packed so tightly";
+            let why = "for so few packed ones: 64 MiB and 256 times as many";
             return Err(UnpackError::TooLarge { taken, limit: by_taken, why });
         }
         self.target.write_all(bytes).map_err(UnpackError::Write)
@@ -273,7 +273,7 @@ impl<R: Read, W: Write> Unpacking<R, W> {
         const COMMENT: u8 = 1 << 4;
         let [first, second, method, flags, ..] = self.bytes::<10>()?;
         if [first, second] != [0x1f, 0x8b] {
-            return Err(self.damaged("what stands behind a stream is no further one"));
+            return Err(self.damaged("trailing data after the gzip stream"));
         }
         if method != 8 || flags & !0x1f != 0 {
             return Err(self.damaged("its header names a method that is not known"));
@@ -380,7 +380,7 @@ mod tests {
             assert_eq!(unpacked(packed, &two, ROOM), Ok(bytes.repeat(2)));
             for length in [3, 9, 12, 20, 1000, whole.len() / 2, whole.len() - 1] {
                 let said = unpacked(packed, &whole[..length], ROOM).unwrap_err();
-                assert!(said.contains(&format!("are cut after {length} bytes")), "{length}: {said}");
+                assert!(said.contains(&format!("are truncated after {length} bytes")), "{length}: {said}");
             }
             let said = unpacked(packed, &[whole.as_slice(), b"something else"].concat(), ROOM).unwrap_err();
             assert!(said.contains("damaged"), "{said}");
@@ -400,7 +400,7 @@ mod tests {
         let note = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
         let whole = [note.clone(), pack(Packed::Zstd, b"trace"), note].concat();
         assert_eq!(unpacked(Packed::Zstd, &whole, ROOM).unwrap(), b"trace");
-        assert!(unpacked(Packed::Zstd, &whole[..whole.len() - 1], ROOM).unwrap_err().contains("cut"));
+        assert!(unpacked(Packed::Zstd, &whole[..whole.len() - 1], ROOM).unwrap_err().contains("truncated"));
     }
 
     #[test]
@@ -408,7 +408,7 @@ mod tests {
         for packed in BOTH {
             let bomb = pack(packed, &vec![0; 100 << 20]);
             let said = unpacked(packed, &bomb, ROOM).unwrap_err();
-            assert!(bomb.len() < 300_000 && said.contains("no recording is packed so tightly"), "{said}");
+            assert!(bomb.len() < 300_000 && said.contains("256 times as many"), "{said}");
         }
         // A frame that announces a history of 2 GiB.
         let window = [0x28, 0xb5, 0x2f, 0xfd, 0, 21 << 3, 1, 0, 0];

@@ -11,6 +11,9 @@ use crate::wanted::{Wanted, Window};
 /// Threads that are gone and are listed: those with the most time on a CPU. The rest is one row.
 const GONE_MAX: usize = 1 << 15;
 
+/// Threads that are alive at a time, at most (`PID_MAX_LIMIT`): a trace with more has lost the ends of some.
+const ALIVE_MAX: usize = 1 << 22;
+
 /// Times of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
@@ -21,13 +24,13 @@ pub struct Spread {
 
 impl Spread {
     fn add(&mut self, time: Nanos) {
-        *self = Spread { count: self.count + 1, sum: self.sum + time, max: self.max.max(time) };
+        *self = Spread { count: self.count + 1, sum: self.sum.saturating_add(time), max: self.max.max(time) };
     }
 
     fn merge(&mut self, other: &Spread) {
         *self = Spread {
             count: self.count + other.count,
-            sum: self.sum + other.sum,
+            sum: self.sum.saturating_add(other.sum),
             max: self.max.max(other.max),
         };
     }
@@ -145,11 +148,18 @@ impl SliceSummary {
         let cpu = self.cpus[index].get_or_insert(none);
         let run = slice.from.map_or(Nanos::ZERO, |from| self.window.overlap(from, slice.until));
         if slice.tid == Tid::IDLE {
-            cpu.idle += run
+            cpu.idle = cpu.idle.saturating_add(run);
         } else {
-            cpu.busy += run
+            cpu.busy = cpu.busy.saturating_add(run);
         }
         cpu.switches += u64::from(slice.left.is_some() && self.window.contains(slice.until));
+    }
+
+    /// The thread with the least time on a CPU counts as gone.
+    fn forget_one(&mut self) {
+        if let Some(tid) = self.alive.values().max_by_key(|thread| order(thread)).map(|thread| thread.tid) {
+            self.bury(tid);
+        }
     }
 
     /// A thread is gone; where too many are, those with the least time become one.
@@ -184,6 +194,9 @@ impl SliceSink for SliceSummary {
             || self.window.contains(slice.until);
         if slice.tid == Tid::IDLE || !is_inside || !self.wanted.thread(slice.tid, slice.comm) {
             return;
+        }
+        if self.alive.len() >= ALIVE_MAX && !self.alive.contains_key(&slice.tid) {
+            self.forget_one();
         }
         let empty = SliceTimes { tid: slice.tid, ..SliceTimes::default() };
         self.alive.entry(slice.tid).or_insert(empty).add(slice, self.window);

@@ -227,7 +227,7 @@ impl Row {
             Cause::Unwoken => ("not woken yet", String::new()),
             Cause::Lock(culprit) => ("lock held by", culprit.comm.to_string()),
             Cause::Awaited(culprit) => ("asleep until woken by", culprit.comm.to_string()),
-            Cause::Blocked => ("asleep, woken by nobody known", String::new()),
+            Cause::Blocked => ("asleep, waker unknown", String::new()),
             Cause::Device(context) => {
                 ("asleep until an interrupt", names.interrupt(super::causes::interrupt_of(context)))
             }
