@@ -70,7 +70,7 @@ fn pages_draw_who_ran_around_the_longest_response() {
         assert_eq!(text.matches("<figure class=\"timeline\">").count(), 1);
         assert!(text.contains("player, job ") && text.contains(">release<") && text.contains("busy ("));
     }
-    assert!(run.contains(">due 40 ms<"), "the deadline is in the workload alone");
+    assert!(run.contains(">deadline 40 ms<"), "the deadline is in the workload alone");
     let varied = page(&["run", policies, "--on", "sim", "--for", "100ms"], "varied.html");
     let proven = page(&["run", player, "--on", "analysis"], "proven.html");
     assert!(
