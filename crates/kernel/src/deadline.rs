@@ -166,9 +166,11 @@ fn cpu_capacity(kernel: &dyn Kernel, cpu: u32) -> u64 {
     kernel.read_text(Path::new(&path)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1024)
 }
 
-/// Whether a thread of this policy holds a reservation. The kernel's frequency threads are in the class with one that is not booked.
+/// Whether a thread of this policy holds a reservation. The kernel's frequency threads are in the class with one that is not booked, and a
+/// thread that is ending is still in it when its parameters are cleared (`__dl_clear_params` in `kernel/sched/deadline.c`): its period reads as 0.
 pub fn is_reservation(kernel: &dyn Kernel, tid: Tid, policy: &SchedPolicy) -> bool {
-    policy.is_deadline() && !kernel.name(tid).is_ok_and(|name| name.starts_with("sugov:"))
+    matches!(policy, SchedPolicy::Deadline { period, .. } if period.is_positive())
+        && !kernel.name(tid).is_ok_and(|name| name.starts_with("sugov:"))
 }
 
 /// The reservations that threads of the machine have now. Threads that end meanwhile are left out.
@@ -403,6 +405,20 @@ mod tests {
             prop_assert_eq!(repair_leak(&kernel).unwrap().0, leaked);
             prop_assert_eq!(super::account(&kernel, 1).unwrap().unwrap().leaked().0, 0);
         }
+    }
+
+    #[test]
+    fn an_ending_thread_whose_parameters_are_cleared_holds_nothing() {
+        let kernel = ScriptedKernel::new(1);
+        let of = |period| SchedPolicy::Deadline {
+            runtime: Nanos::ZERO,
+            deadline: Nanos::ZERO,
+            period,
+            reclaim: false,
+            overrun_signal: false,
+        };
+        assert!(!is_reservation(&kernel, Tid(7), &of(Nanos::ZERO)));
+        assert!(is_reservation(&kernel, Tid(7), &of(Nanos::from_millis(10))));
     }
 
     #[test]
