@@ -40,7 +40,7 @@ fn in_a_command(path: &Path) -> Result<String, Failure> {
 /// What the file is called in its own comments where it goes to standard output.
 const NAMELESS: &str = "FILE";
 
-/// The verb.
+/// `surety init`: watches a program or fills in a template, and writes the workload.
 pub fn init(args: &InitArgs, session: &Session) -> Result<Code, Failure> {
     if let Some(path) = args.output.as_deref().filter(|path| path.exists() && !args.force) {
         let what = format!("{} is there already", path.display());

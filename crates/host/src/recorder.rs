@@ -67,7 +67,7 @@ pub struct RecordingOptions {
 pub struct EventFilter {
     /// `system:event`.
     pub event: String,
-    /// The expression.
+    /// In the kernel's grammar: `prev_prio < 100`.
     pub expression: String,
 }
 

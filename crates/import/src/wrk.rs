@@ -31,7 +31,7 @@ fn url(line: &str) -> Option<&str> {
     (!duration.contains(' ')).then_some(url)
 }
 
-/// A number with a unit of a list, as so many of the unit's base.
+/// A number with a unit of a list, in the base unit of the list.
 fn with_unit(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (value, unit) = text.split_at(at);

@@ -2,44 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
+mod samples;
+
 use std::collections::BTreeMap;
-use std::path::Path;
 
+use samples::{activity, bytes, count, extremes, figure, imported, json};
 use surety_import::read;
-use surety_model::record::{ActivityRecord, Distribution, Record};
 use surety_units::Nanos;
-
-fn bytes(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
-}
-
-fn imported(name: &str) -> Record {
-    read(name, &bytes(name)).unwrap_or_else(|e| panic!("{name}: {e}")).record
-}
-
-fn json(name: &str) -> serde_json::Value {
-    serde_json::from_slice(&bytes(name)).unwrap()
-}
-
-fn activity<'a>(record: &'a Record, name: &str) -> &'a ActivityRecord {
-    let names: Vec<&str> = record.activities.iter().map(|a| a.name.as_str()).collect();
-    record.activity(name).unwrap_or_else(|| panic!("{name} is not among {names:?}"))
-}
-
-fn figure(activity: &ActivityRecord, name: &str) -> f64 {
-    let names: Vec<&str> = activity.figures.iter().map(|f| f.name.as_str()).collect();
-    let found = activity.figures.iter().find(|f| f.name == name);
-    found.unwrap_or_else(|| panic!("{name} is not among {names:?}")).value
-}
-
-fn count(distribution: &Distribution) -> u64 {
-    distribution.observed().unwrap().histogram.count()
-}
-
-fn extremes(distribution: &Distribution) -> (u64, u64) {
-    let histogram = &distribution.observed().unwrap().histogram;
-    (histogram.min().unwrap(), histogram.max().unwrap())
-}
 
 /// Whether two times are equal within our bucket and some slack of the other side.
 fn near(found: Nanos, told: u64, slack: f64) -> bool {

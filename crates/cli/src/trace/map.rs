@@ -7,7 +7,7 @@ use crate::args::MapArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 
-/// The verb.
+/// Prints the changes of all CPUs as a map, or as JSON lines.
 pub fn map(args: &MapArgs, session: &Session) -> Result<Code, Failure> {
     let input = Input::open(&args.file, &args.selection, session)?;
     let style = session.style();

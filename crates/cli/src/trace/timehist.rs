@@ -13,7 +13,7 @@ use crate::args::TimehistArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 
-/// The verb.
+/// Prints a line for each switch-out, or sums by thread and CPU.
 pub fn timehist(args: &TimehistArgs, session: &Session) -> Result<Code, Failure> {
     if args.summary {
         return summary(args, session);

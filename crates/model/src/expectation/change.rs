@@ -40,7 +40,7 @@ enum End {
 /// How much more or less.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Limit {
-    /// A part of A; of a percentage so many points, as a part of one.
+    /// A part of A; of a percentage, percentage points as a part of one.
     Part(f64),
     /// Nanoseconds, bytes a second, times a second, or a number: the unit, and how many.
     Amount(&'static str, f64),

@@ -24,7 +24,7 @@ const WIDEST: i64 = 100;
 pub struct NextLargest {
     /// The time to come.
     pub horizon_ns: Nanos,
-    /// From so many values.
+    /// The number of values that it is extrapolated from.
     pub values: u64,
     /// How many peaks the tail is fitted to; `None` where there is none.
     pub peaks: Option<u64>,
@@ -32,7 +32,7 @@ pub struct NextLargest {
     pub median_ns: Option<Nanos>,
     /// The ends of its interval at 95 %, where it is too wide, too; `None`: none, or none below the horizon.
     pub low_ns: Option<Nanos>,
-    /// As above.
+    /// The upper end of the interval.
     pub high_ns: Option<Nanos>,
     /// Why it cannot be told.
     pub because: Option<String>,

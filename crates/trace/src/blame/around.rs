@@ -142,7 +142,7 @@ pub(super) struct Cells<T> {
 }
 
 impl<T: Copy + PartialEq> Cells<T> {
-    /// So many cells, of this time.
+    /// The time in `count` cells.
     pub(super) fn new((from, until): (Nanos, Nanos), count: i64) -> Cells<T> {
         let length = (until - from).get().max(1);
         Cells { from, length, count: count.max(1), cell: 0, seen: Vec::new(), out: Vec::new() }

@@ -9,7 +9,7 @@ use crate::jobs::watch::Occupant;
 const IDLE: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX - 1;
 
-/// Changes that are remembered of each of so many CPUs.
+/// Changes that are remembered of each of `cpus` CPUs.
 pub(super) fn changes_of_each(cpus: usize) -> usize {
     (CHANGES_MAX / cpus.max(1)).clamp(CPU_CHANGES_MIN, CPU_CHANGES_MAX)
 }

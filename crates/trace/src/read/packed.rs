@@ -188,7 +188,7 @@ impl<R: Read, W: Write> Unpacking<R, W> {
         }
     }
 
-    /// Passes over so many bytes.
+    /// Passes over `count` bytes.
     fn skip(&mut self, mut count: u64) -> Result<(), UnpackError> {
         while count > 0 {
             if !self.has_more()? {

@@ -10,7 +10,7 @@ use surety_model::event::{
     BlockEvent, BlockStep, Comm, Event, EventKind, LeaveState, TimerFunction, TraceSink, Woken,
 };
 use surety_model::job::Job;
-use surety_units::{Nanos, Tid};
+use surety_units::{CpuId, Nanos, Tid};
 
 use crate::jobs::interrupts::softirq_name;
 use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals};
@@ -119,25 +119,11 @@ impl<W: Write> TraceSink for Lines<W> {
             return;
         }
         let line = &mut self.out.line;
-        seconds(line, event.time);
-        line.push(' ');
-        padded(line, event.cpu.0.into(), 3);
-        line.push(' ');
-        padded(line, event.current.0.into(), 7);
-        line.push(' ');
         let name = match &event.kind {
             EventKind::Switch { prev, prev_comm, .. } if *prev == event.current => Some(prev_comm),
             _ => self.names.get(&event.current.0),
         };
-        let from = line.len();
-        match name {
-            _ if event.current == Tid::IDLE => line.push_str("idle"),
-            Some(name) => word(line, name),
-            None => line.push('-'),
-        }
-        while line.len() < from + 16 {
-            line.push(' ');
-        }
+        begin(line, (event.time, event.cpu, event.current), name);
         line.push(' ');
         words(line, &event.kind);
         self.learn(&event.kind);
@@ -176,6 +162,26 @@ pub(super) fn integer(line: &mut String, value: i64) {
         line.push('-');
     }
     line.extend(digits[at..].iter().copied().map(char::from));
+}
+
+/// What a line begins with: the time, the CPU, and the thread with its name, each in its column.
+#[inline]
+pub(super) fn begin(line: &mut String, (time, cpu, tid): (Nanos, CpuId, Tid), name: Option<&Comm>) {
+    seconds(line, time);
+    line.push(' ');
+    padded(line, cpu.0.into(), 3);
+    line.push(' ');
+    padded(line, tid.0.into(), 7);
+    line.push(' ');
+    let from = line.len();
+    match name {
+        _ if tid == Tid::IDLE => line.push_str("idle"),
+        Some(name) => word(line, name),
+        None => line.push('-'),
+    }
+    while line.len() < from + 16 {
+        line.push(' ');
+    }
 }
 
 pub(super) fn padded(line: &mut String, value: i64, width: usize) {
@@ -435,17 +441,7 @@ impl<W: Write> JobLines<W> {
     }
 
     fn text(line: &mut String, thread: &ThreadKey, job: &Job, by: &[(Tid, Comm, u64)]) {
-        seconds(line, job.release);
-        line.push(' ');
-        padded(line, job.cpu.0.into(), 3);
-        line.push(' ');
-        padded(line, thread.tid.0.into(), 7);
-        line.push(' ');
-        let from = line.len();
-        word(line, &thread.comm);
-        while line.len() < from + 16 {
-            line.push(' ');
-        }
+        begin(line, (job.release, job.cpu, thread.tid), Some(&thread.comm));
         if let Some(index) = job.index {
             let _ = write!(line, " job {index}:");
         }

@@ -7,7 +7,7 @@ use surety_model::event::LeaveState;
 use surety_units::{Nanos, Tid};
 
 use super::jsonl;
-use super::lines::{Out, padded, seconds, word};
+use super::lines::{Out, begin, padded};
 use crate::slices::{Slice, SliceSink};
 use crate::wanted::{Wanted, Window};
 
@@ -68,21 +68,7 @@ impl<W: Write> SliceSink for SliceLines<W> {
 }
 
 fn text(line: &mut String, slice: &Slice, left: LeaveState) {
-    seconds(line, slice.until);
-    line.push(' ');
-    padded(line, slice.cpu.0.into(), 3);
-    line.push(' ');
-    padded(line, slice.tid.0.into(), 7);
-    line.push(' ');
-    let from = line.len();
-    if slice.tid == Tid::IDLE {
-        line.push_str("idle");
-    } else {
-        word(line, &slice.comm);
-    }
-    while line.len() < from + 16 {
-        line.push(' ');
-    }
+    begin(line, (slice.until, slice.cpu, slice.tid), Some(&slice.comm));
     for time in [slice.before.wait, slice.before.delay, slice.run()] {
         line.push(' ');
         milliseconds(line, time);

@@ -3,7 +3,7 @@
 use surety_trace::blame::{Cause, Culprit, DiskCause, Submitter};
 use surety_units::{Nanos, Tid};
 
-/// What is left and told as "other causes" is at most one in so many of the delay.
+/// "other causes" is at most this part of the delay: one in ten.
 pub(super) const LEFT: i64 = 10;
 
 /// Causes that are told together: one, or all threads of a name.

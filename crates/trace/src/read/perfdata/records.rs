@@ -106,7 +106,7 @@ impl<'s, S: ReadAt + ?Sized> Records<'s, S> {
         Ok(Next::Record { at, kind, body: &record[HEADER..] })
     }
 
-    /// Where in the buffer so many bytes of the source begin; `None` when it ends before.
+    /// Where in the buffer `count` bytes of the source begin, from `at` on; `None` when it ends before.
     #[inline]
     fn hold(&mut self, at: u64, count: usize) -> io::Result<Option<usize>> {
         let held = |base: u64, filled: usize| {

@@ -79,7 +79,7 @@ struct Record {
 struct Stray {
     position: Position,
     cpu: Option<CpuId>,
-    /// `Err`: so many records were lost.
+    /// `Err`: records were lost, this number where it is known.
     record: Result<Box<[u8]>, Option<u64>>,
 }
 
