@@ -357,31 +357,32 @@ fn cost(wire: &dyn Wire, kernel: &dyn Kernel, steps: usize) -> Result<f64, Strin
     const TRIES: usize = 21;
     /// Fewer than the queue holds.
     const PACKETS: u64 = 100;
-    const WITHIN: Nanos = Nanos::from_secs(2);
+    /// Of all tries. A thread of the fair class that was moved to a busy CPU has been seen to wait for 2 s (6.18); its CPU time is good all the same.
+    const WITHIN: Nanos = Nanos::from_secs(30);
     const PAUSE: Nanos = Nanos::MILLISECOND;
     let words = |error: KernelError| error.to_string();
     let pause = || clock::sleep_until(clock::monotonic() + PAUSE, None).map_err(words);
     let counts = || wire.counts().map_err(words);
     let flow = wire.flow(steps).map_err(words)?;
     let mut costs = Vec::with_capacity(TRIES);
+    let until = clock::monotonic() + WITHIN;
     for _ in 0..TRIES {
         let (before, run) = (counts()?, run_time(kernel, wire.thread())?);
-        for _ in 0..PACKETS {
-            // One that is refused is missed below.
-            let _ = flow.send();
-        }
-        let until = clock::monotonic() + WITHIN;
+        // One that is refused never comes.
+        let sent = (0..PACKETS).filter(|_| flow.send()).count() as u64;
         let handled = loop {
             // The kernel adds up a thread's time when it leaves the CPU.
             pause()?;
             let now = counts()?;
             let handled = now.handled.saturating_sub(before.handled);
-            if handled + now.lost.saturating_sub(before.lost) >= PACKETS {
+            let lost = now.lost.saturating_sub(before.lost);
+            if handled + lost >= sent {
                 break handled;
             }
             if clock::monotonic() >= until {
                 return Err(format!(
-                    "{PACKETS} packets were not handled in {WITHIN}; end what else runs and try again"
+                    "its tries took longer than {WITHIN}; of the last {sent} packets {handled} were handled and {lost} lost; \
+                     end what else runs and try again"
                 ));
             }
         };
