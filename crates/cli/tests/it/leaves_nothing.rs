@@ -116,14 +116,38 @@ fn handlers(kernel: &RealKernel) -> BTreeSet<Tid> {
     kernel.processes().unwrap().into_iter().filter(serves).collect()
 }
 
-/// The kernel takes a namespace nobody uses apart in a thread of its own, a moment later: of this run, or of the test before.
-fn wait_for_namespaces(before: &BTreeSet<Tid>) {
-    let kernel = RealKernel::new();
-    for _ in 0..500 {
-        if handlers(&kernel).is_subset(before) {
-            return;
+/// Looks until `is_enough`, for 30 s at most, and returns the last look: a busy machine takes its time.
+fn look_until(look: impl Fn() -> Machine, is_enough: impl Fn(&Machine) -> bool) -> Machine {
+    for _ in 0..300 {
+        let machine = look();
+        if is_enough(&machine) {
+            return machine;
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    look()
+}
+
+impl Machine {
+    /// What the kernel takes back in threads and timers of its own, after the last user is gone, is as it was: namespaces, loop devices, bandwidth
+    /// of threads up to their zero-lag time.
+    fn has_settled(&self, before: &Machine) -> bool {
+        self.handlers.is_subset(&before.handlers)
+            && self.loops.is_subset(&before.loops)
+            && self.leaked <= before.leaked
+    }
+
+    /// All that a run of `workload` on this machine changes is changed.
+    fn is_in_use(&self, before: &Machine) -> bool {
+        let asked = network_and_disk();
+        self.victim != before.victim
+            && self.instances != before.instances
+            && self.marked != before.marked
+            && (self.groups != before.groups || !Path::new("/sys/fs/cgroup/pids").exists())
+            && self.files != before.files
+            && (self.loops != before.loops || !asked.contains("disk.d"))
+            && (self.bound != before.bound || before.bound.is_none())
+            && (self.handlers != before.handlers || !asked.contains("[[irq]]"))
     }
 }
 
@@ -299,16 +323,8 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
         arguments.extend(binding.iter().flat_map(|binding| ["--disk", binding.as_str()]));
         start(directory.path(), &arguments)
     };
-    wait_for_namespaces(&BTreeSet::new());
-    // What a test before this one reserved is booked until its zero-lag time.
-    let mut before = look();
-    for _ in 0..50 {
-        if before.leaked.0 == 0 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        before = look();
-    }
+    // What the test before this one made is taken apart, and what it reserved is booked until its zero-lag time.
+    let before = look_until(look, |now| now.handlers.is_empty() && now.leaked.0 == 0);
     let (good, bad) = (directory.path().join("good.toml"), directory.path().join("bad.toml"));
     std::fs::write(
         &good,
@@ -321,8 +337,7 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
     )
     .unwrap();
     let compare = |what: &str| {
-        wait_for_namespaces(&before.handlers);
-        assert_eq!(look(), before, "after {what}");
+        assert_eq!(look_until(look, |now| now.has_settled(&before)), before, "after {what}");
     };
 
     let output = run(&good, "1s").wait_with_output().unwrap();
@@ -335,26 +350,10 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
 
     // The comparison can fail: while a run lasts the machine is not as before.
     let child = run(&good, "30s");
-    std::thread::sleep(Duration::from_millis(1500));
-    let mut meanwhile = look();
-    // A busy machine takes its time to make disks and to start programs before the run proper.
-    for _ in 0..100 {
-        if meanwhile.victim != before.victim {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(200));
-        meanwhile = look();
-    }
+    let meanwhile = look_until(look, |now| now.is_in_use(&before));
     signal(&child, 2);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
-    assert_ne!(meanwhile.victim, before.victim);
-    assert_ne!(meanwhile.instances, before.instances);
-    assert_ne!(meanwhile.marked, before.marked);
-    assert!(meanwhile.groups != before.groups || !Path::new("/sys/fs/cgroup/pids").exists());
-    assert_ne!(meanwhile.files, before.files);
-    assert!(meanwhile.loops != before.loops || !has_disk);
-    assert!(meanwhile.bound != before.bound || bound.is_none());
-    assert!(meanwhile.handlers != before.handlers || !network_and_disk().contains("[[irq]]"));
+    assert!(meanwhile.is_in_use(&before), "a run changed no more than {meanwhile:#?} of {before:#?}");
     compare("Ctrl-C in the middle of a run");
 
     let seed = u64::from(std::process::id());
