@@ -15,6 +15,7 @@ use surety_kernel::journal::JournalError;
 use surety_kernel::tracefs::{CpuStats, FilterError, Marker, RawPages, TraceInstance, Tracefs};
 use surety_kernel::{KernelError, Operation, clock};
 use surety_trace::format::parse_header_page;
+use surety_trace::read::tracedat::LEFT_OUT;
 use surety_trace::write::tracedat::{TraceDatContent, TraceDatWriteError};
 use surety_trace::{Condition, Endian, EventTable, LivePages, MARKER_EVENT, Met, Symbols};
 use surety_units::{Bytes, CpuId, CpuSet, Nanos, Tid};
@@ -196,6 +197,8 @@ pub struct RawTrace {
     pub missing: Vec<String>,
     /// The kernel's own counts, by CPU.
     pub stats: Vec<(CpuId, CpuStats)>,
+    /// What of the events was left out by choice, in words on one line.
+    pub left_out: Option<String>,
     /// `/proc/kallsyms`, where it can be read.
     pub symbols: Option<String>,
     /// `printk_formats`, empty where it cannot be read.
@@ -247,9 +250,21 @@ impl RawTrace {
             printk_formats: &self.printk_formats,
             names: &self.names,
             clock: CLOCK,
-            statistics: self.stats.iter().map(|(cpu, stats)| statistics_text(*cpu, stats)).collect(),
+            statistics: self.statistics(),
             pages: self.pages.iter().map(|(cpu, file)| (*cpu, file)).collect(),
         }
+    }
+}
+
+impl RawTrace {
+    /// The counts of each CPU, and what was left out behind those of the first.
+    fn statistics(&self) -> Vec<String> {
+        let mut texts: Vec<String> =
+            self.stats.iter().map(|(cpu, stats)| statistics_text(*cpu, stats)).collect();
+        if let (Some(first), Some(words)) = (texts.first_mut(), &self.left_out) {
+            *first += &format!("{LEFT_OUT}{words}\n");
+        }
+        texts
     }
 }
 
@@ -374,6 +389,7 @@ impl Recording {
             formats,
             missing,
             stats,
+            left_out: None,
             symbols: std::fs::read_to_string("/proc/kallsyms").ok(),
             printk_formats: tracefs.printk_formats().unwrap_or_default(),
             names: tracefs.saved_names().unwrap_or_default(),

@@ -93,6 +93,7 @@ impl ReadTrace {
             "inferred_switches": anomalies.inferred,
             "doubtful_switches": anomalies.doubtful,
             "not_read": self.unread,
+            "left_out": summary.left_out,
         })
     }
 
@@ -117,7 +118,18 @@ impl ReadTrace {
         let missing = (!summary.is_complete()).then(|| {
             Check::limited("not whole", parts.into_iter().flatten().collect::<Vec<_>>().join(", "), missed)
         });
-        missing.into_iter().chain(switches(anomalies)).collect()
+        self.left_out().into_iter().chain(missing).chain(switches(anomalies)).collect()
+    }
+
+    /// A line about events that were left out by choice.
+    fn left_out(&self) -> Option<Check> {
+        let words = self.summary.left_out.as_ref()?;
+        let found = format!("events were left out when it was recorded: {words}");
+        Some(Check::limited(
+            "left out",
+            found,
+            "jobs and times of threads whose events are not all there are wrong; record without these options, or choose threads that they left whole",
+        ))
     }
 }
 

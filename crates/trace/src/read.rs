@@ -107,6 +107,8 @@ pub struct ReadSummary {
     /// Events lost by the tracer's own statistics at the end of the recording, where the trace holds them: mostly the
     /// same ones, but also those that left no mark in the pages.
     pub counted_lost: Option<u64>,
+    /// What of the events the recording left out by choice, in the options that did; known of trace.dat files of `surety trace record`.
+    pub left_out: Option<String>,
     /// Records whose time lay before their predecessor's on the same CPU; they were given that one's time.
     pub disordered: u64,
     /// The largest such step back.

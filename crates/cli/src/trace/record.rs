@@ -6,7 +6,9 @@
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
 
-use surety_host::recorder::{JournalledRecording, RecordingError, RecordingOptions, StopWhen, note_threads};
+use surety_host::recorder::{
+    JournalledRecording, RawTrace, RecordingError, RecordingOptions, StopWhen, note_threads,
+};
 use surety_host::{ChildrenEntry, lacked, rights_of};
 use surety_kernel::clock;
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
@@ -74,7 +76,7 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
     let end = wait(args, session, &recording, &mut child)?;
     note_still(args, &options, &recording.marker(), session);
     let own = clock::thread_cpu_time() - own;
-    let raw = recording.finish()?;
+    let raw = RawTrace { left_out: restricted::in_words(args), ..recording.finish()? };
     if let Some(child) = child {
         end_command(child)?;
     }

@@ -91,6 +91,13 @@ fn cpus_and_expressions_choose_events_and_a_wrong_one_is_refused_in_the_kernels_
             switches += 1;
         }
     });
+    let stats = |more: &[&str]| place.run(&[&["trace", "stats", "a.dat"], more].concat());
+    let read = json(&stats(&["--json"]));
+    let left_out = format!("--cpus 0 --filter '{filter}'");
+    assert_eq!(read["quality"]["left_out"], left_out);
+    let said = String::from_utf8(stats(&[]).stdout).unwrap();
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(&format!("events were left out when it was recorded: {left_out}")), "{said}");
     if switches == 0 {
         println!("SKIPPED: no `sleep` ran on CPU 0 in 300 ms");
     }

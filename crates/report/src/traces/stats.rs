@@ -96,6 +96,7 @@ impl TraceStats {
             None => Check::good("lost", "no events"),
             Some(lost) => Check::limited("lost", lost, open),
         });
+        list.extend(self.read.left_out());
         list.extend(self.given_up());
         list.extend(self.damaged());
         if self.read.lacks(&["sched:sched_switch"]) {

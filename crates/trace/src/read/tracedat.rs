@@ -135,6 +135,8 @@ pub(super) struct Buffer {
     /// CPUs whose pages reach beyond the file's end.
     pub(super) cut: u64,
     pub(super) counted_lost: Option<u64>,
+    /// What of the events was left out by choice.
+    pub(super) left_out: Option<String>,
 }
 
 /// One CPU's pages.
@@ -162,6 +164,7 @@ pub(super) struct Options {
     pub(super) clock: Option<String>,
     /// By the buffer's name.
     counted_lost: BTreeMap<String, u64>,
+    left_out: BTreeMap<String, String>,
 }
 
 impl Options {
@@ -171,11 +174,19 @@ impl Options {
             let counted = self.counted_lost.entry(buffer.to_owned()).or_default();
             *counted = counted.saturating_add(lost);
         }
+        if let Some(words) = text.lines().find_map(|line| line.strip_prefix(LEFT_OUT)) {
+            self.left_out.insert(buffer.to_owned(), words.to_owned());
+        }
     }
 
     /// Events of a buffer that its statistics call lost.
     pub(super) fn counted_lost(&self, buffer: &str) -> Option<u64> {
         self.counted_lost.get(buffer).copied()
+    }
+
+    /// What of a buffer's events was left out by choice.
+    pub(super) fn left_out(&self, buffer: &str) -> Option<String> {
+        self.left_out.get(buffer).cloned()
     }
 
     /// Takes the clock's name, which stands at `offset`.
@@ -192,6 +203,9 @@ pub(super) fn usable_clock(clock: &str, offset: u64) -> Result<String, TraceDatE
     }
     Ok(clock.to_owned())
 }
+
+/// Begins a line behind a CPU's statistics that says, in the options of `surety trace record`, which events were left out by choice.
+pub const LEFT_OUT: &str = "left out: ";
 
 /// The name of the buffer whose statistics a text holds, where it says so.
 pub(super) fn buffer_of(statistics: &str) -> Option<&str> {
@@ -308,6 +322,7 @@ impl<S: ReadAt> TraceDat<S> {
         // A CPU cut between two pages ends as if it were whole.
         summary.truncated = summary.truncated.max(self.chosen.cut);
         summary.counted_lost = self.chosen.counted_lost;
+        summary.left_out.clone_from(&self.chosen.left_out);
         summary.faults = unpacking.faults();
         Ok(summary)
     }

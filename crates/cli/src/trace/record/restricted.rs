@@ -51,6 +51,15 @@ pub fn filters(args: &RecordArgs, events: &[String]) -> Result<Vec<EventFilter>,
     Ok(filters)
 }
 
+/// What the recording leaves out by choice, as it was asked for.
+pub fn in_words(args: &RecordArgs) -> Option<String> {
+    let pids = args.pid.iter().map(|pid| format!("--pid {pid}"));
+    let cpus = args.cpus.iter().map(|cpus| format!("--cpus {cpus}"));
+    let filters = args.filter.iter().map(|filter| format!("--filter '{filter}'"));
+    let words = pids.chain(cpus).chain(filters).collect::<Vec<_>>().join(" ");
+    (!words.is_empty()).then(|| words.replace(char::is_control, " "))
+}
+
 /// `EVENT:EXPRESSION`, where the event is named with its system or, where only one bears the name, without.
 fn filter(text: &str, events: &[String]) -> Result<EventFilter, Failure> {
     let wrong = |what: String, help: String| Err(Failure::new(Code::BadInput, what).help(help));

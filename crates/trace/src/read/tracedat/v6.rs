@@ -59,6 +59,7 @@ pub(super) fn read<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Par
     let of = |name: String, (pages, cut)| Buffer {
         clock: options.clock.clone(),
         counted_lost: options.counted_lost(&name),
+        left_out: options.left_out(&name),
         name,
         layout,
         cpus,

@@ -211,6 +211,7 @@ fn read_whole_buffer<S: ReadAt + ?Sized>(
     let most = option.cpus.iter().map(|(cpu, ..)| cpu + 1).max().unwrap_or(0);
     Ok(Buffer {
         counted_lost: found.options.counted_lost(&option.name),
+        left_out: found.options.left_out(&option.name),
         name: option.name.clone(),
         clock: Some(clock),
         layout,
