@@ -91,20 +91,9 @@ impl Places {
         self.words.iter().enumerate().any(is_any)
     }
 
-    /// Members of this set, and members of `either` that are in one of `sets`.
-    #[inline]
-    pub fn joined<'a>(
-        &'a self,
-        either: &'a Places,
-        sets: impl Iterator<Item = &'a Places> + Clone + 'a,
-    ) -> impl Iterator<Item = usize> + 'a {
-        // Mostly nobody is in the word of `either`, and the sets need not be looked at.
-        let more = move |place: usize, other: u64| match other {
-            0 => 0,
-            _ => other & sets.clone().fold(0, |word, set| word | set.words[place]),
-        };
-        let words = self.words.iter().zip(&either.words).enumerate();
-        words.flat_map(move |(place, (word, other))| members(place, word | more(place, *other)))
+    /// Adds the CPUs of another set.
+    pub fn add(&mut self, other: &Places) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
     /// Takes the lowest out.
@@ -243,6 +232,43 @@ impl Ranking {
         }
     }
 
+    /// The CPU with the greatest exact figure above `bound`, of equal ones the first behind a place, those up to it last, with what `exact`
+    /// says of it beside its figure, which is no greater than that in here; nothing of a CPU that does not fit.
+    #[inline]
+    pub fn most<T>(
+        &self,
+        bound: i64,
+        place: usize,
+        exact: impl FnMut(usize) -> Option<(i64, T)>,
+    ) -> Option<(usize, T)> {
+        if self.nodes[1] <= bound {
+            return None;
+        }
+        let mut most = Most { place, exact, figure: bound, turn: 0, found: None };
+        self.look_below(1, (0, self.nodes.len() / 2), &mut most);
+        most.found
+    }
+
+    fn look_below<T, E: FnMut(usize) -> Option<(i64, T)>>(
+        &self,
+        node: usize,
+        (first, count): (usize, usize),
+        most: &mut Most<T, E>,
+    ) {
+        if count == 1 {
+            return most.look_at(first);
+        }
+        let half = count / 2;
+        let (lower, upper) = ((2 * node, first), (2 * node + 1, first + half));
+        let (low, high) = (self.nodes[lower.0], self.nodes[upper.0]);
+        let is_lower = low > high || low == high && !most.begins(upper.1, half);
+        for (child, first) in if is_lower { [lower, upper] } else { [upper, lower] } {
+            if most.may_be(self.nodes[child], first, half) {
+                self.look_below(child, (first, half), most);
+            }
+        }
+    }
+
     /// Looks below a node, which stands for these places, for something better.
     fn search(
         &self,
@@ -267,6 +293,47 @@ impl Ranking {
             if self.nodes[lower.0] >= self.nodes[upper.0] { [lower, upper] } else { [upper, lower] };
         for (child, places) in ordered {
             self.search(child, places, best, fits);
+        }
+    }
+}
+
+/// What [`Ranking::most`] has found.
+struct Most<T, E> {
+    place: usize,
+    exact: E,
+    figure: i64,
+    /// How far it is behind the place.
+    turn: usize,
+    found: Option<(usize, T)>,
+}
+
+impl<T, E: FnMut(usize) -> Option<(i64, T)>> Most<T, E> {
+    /// How far a CPU is behind the place, those up to it farther than any other.
+    #[inline]
+    fn turn(&self, cpu: usize) -> usize {
+        cpu.wrapping_sub(self.place + 1)
+    }
+
+    /// Whether the CPU right behind the place is one of these.
+    #[inline]
+    fn begins(&self, first: usize, count: usize) -> bool {
+        (first..first + count).contains(&(self.place + 1))
+    }
+
+    /// Whether one of some CPUs whose figures are at most this may be better.
+    #[inline]
+    fn may_be(&self, figure: i64, first: usize, count: usize) -> bool {
+        let may_be_next = || self.begins(first, count) || self.turn(first) < self.turn;
+        figure > self.figure || figure == self.figure && may_be_next()
+    }
+
+    #[inline]
+    fn look_at(&mut self, cpu: usize) {
+        let turn = self.turn(cpu);
+        if let Some((figure, with)) = (self.exact)(cpu)
+            && (figure > self.figure || figure == self.figure && turn < self.turn)
+        {
+            (self.figure, self.turn, self.found) = (figure, turn, Some((cpu, with)));
         }
     }
 }
@@ -308,6 +375,12 @@ mod tests {
                     }
                 });
                 prop_assert_eq!(most, best.map(|cpu| list[cpu]));
+                // What is in here is a bound: the exact figures are below it where CPUs have odd numbers.
+                let exact = |cpu: usize| list[cpu] - (cpu % 2) as i64;
+                let turn = |other: usize| std::cmp::Reverse((other <= cpu, other));
+                let all = (0..list.len()).filter(|cpu| fits[*cpu] && exact(*cpu) > bound);
+                let next = all.max_by_key(|cpu| (exact(*cpu), turn(*cpu))).map(|cpu| (cpu, ()));
+                prop_assert_eq!(ranking.most(bound, cpu, |cpu| fits[cpu].then_some((exact(cpu), ()))), next);
                 let mut behind = (cpu + 1..list.len()).chain(0..=cpu);
                 let next = behind.find(|other| fits[*other] && list[*other] == bound);
                 prop_assert_eq!(ranking.next_behind(cpu, bound, |cpu| fits[cpu]), next);

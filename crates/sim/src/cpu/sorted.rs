@@ -102,13 +102,17 @@ impl<const N: usize> Sorted<N> {
         self.came += 1;
         self.len += 1;
         let member = Member { key, order: self.came, item, figures };
+        if self.heads.is_empty() {
+            let block = self.take_block();
+            self.blocks[block as usize][0] = member;
+            self.heads.push(Head { first: member.place(), least: figures, block, len: 1 });
+            return self.came;
+        }
         let mut at = match self.heads.len() {
-            0 | 1 => 0,
+            1 => 0,
             _ => self.heads.partition_point(|head| head.first.0 <= key).saturating_sub(1),
         };
-        if self.heads.is_empty() {
-            self.add_head(0, &[]);
-        } else if self.heads[at].len as usize == BLOCK {
+        if self.heads[at].len as usize == BLOCK {
             self.split(at);
             at += usize::from(self.heads[at + 1].first.0 <= key);
         }
@@ -140,15 +144,17 @@ impl<const N: usize> Sorted<N> {
         let head = &mut self.heads[at];
         let len = head.len as usize;
         let block = &mut self.blocks[head.block as usize];
-        let figures = block[place].figures;
-        block.copy_within(place + 1..len, place);
-        head.len -= 1;
         self.len -= 1;
-        if head.len == 0 {
+        if len == 1 {
             self.free.push(head.block);
             self.heads.remove(at);
             return;
         }
+        let figures = block[place].figures;
+        if place + 1 < len {
+            block.copy_within(place + 1..len, place);
+        }
+        head.len -= 1;
         head.first = block[0].place();
         if figures.iter().zip(&head.least).any(|(figure, least)| figure == least) {
             head.least = least_of(&block[..len - 1]);
@@ -184,17 +190,23 @@ impl<const N: usize> Sorted<N> {
 
     /// A new block with these members, before the head of a number.
     fn add_head(&mut self, at: usize, members: &[Member<N>]) {
-        let block = self.free.pop().unwrap_or_else(|| {
+        let block = self.take_block();
+        self.blocks[block as usize][..members.len()].copy_from_slice(members);
+        let first = members.first().map_or((i64::MIN, 0), Member::place);
+        let len = u32::try_from(members.len()).expect("a block is small");
+        self.heads.insert(at, Head { first, least: least_of(members), block, len });
+    }
+
+    /// A block that nobody has.
+    #[inline]
+    fn take_block(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
             let nobody = Member { key: 0, order: 0, item: 0, figures: [0; N] };
             self.blocks.push([nobody; BLOCK]);
             // Giving a block back allocates nothing.
             self.free.reserve(self.blocks.len());
             u32::try_from(self.blocks.len() - 1).expect("fewer than 2^32 blocks")
-        });
-        self.blocks[block as usize][..members.len()].copy_from_slice(members);
-        let first = members.first().map_or((i64::MIN, 0), Member::place);
-        let len = u32::try_from(members.len()).expect("a block is small");
-        self.heads.insert(at, Head { first, least: least_of(members), block, len });
+        })
     }
 
     /// The upper half of a full block becomes one of its own.

@@ -238,7 +238,7 @@ impl Realtime {
 
     /// The most important thread that waits elsewhere, may run on a CPU and comes before its own there, and where it waits.
     fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<((usize, ThreadId), usize)> {
-        if self.queues[cpu].throttled || !self.lowers(hardware, cpu) || self.crowded.is_empty() {
+        if self.crowded.is_empty() || self.queues[cpu].throttled || !self.lowers(hardware, cpu) {
             return None;
         }
         let own = self.highest(cpu).unwrap_or(0);
@@ -421,7 +421,7 @@ impl CpuPolicy for Realtime {
     }
 
     fn looks(&mut self, hardware: &Hardware, cpu: usize) -> bool {
-        self.lowers(hardware, cpu) && !self.crowded.is_empty()
+        !self.crowded.is_empty() && self.lowers(hardware, cpu)
     }
 
     fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {

@@ -17,6 +17,9 @@ const SUM_MAX: u64 = 47_742;
 /// By how much the inverse of what a sum is divided by is scaled.
 const INVERSE_SHIFT: u32 = 32;
 
+/// One through what sums are divided by at the end of a period, rounded up.
+const INVERSE_OF_MOST: u64 = (1 << INVERSE_SHIFT) / (SUM_MAX - 1) + 1;
+
 /// Periods after which nothing is left of a sum.
 const FORGOTTEN: u64 = 2016;
 
@@ -56,10 +59,15 @@ fn decayed(sum: u64, periods: u64) -> u64 {
     u64::try_from(decayed).expect("no more than before")
 }
 
+/// The period of an instant, which all averages share.
+pub(super) fn period_of(now: Nanos) -> u64 {
+    (now.get_unsigned() >> UNIT_SHIFT) / PERIOD
+}
+
 /// An instant at which bounds of many averages are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Instant {
-    units: u64,
+    now: Nanos,
     /// One through what all sums are divided by then, rounded up.
     inverse: u64,
 }
@@ -67,7 +75,7 @@ pub(super) struct Instant {
 impl Instant {
     pub(super) fn new(now: Nanos) -> Instant {
         let units = now.get_unsigned() >> UNIT_SHIFT;
-        Instant { units, inverse: (1 << INVERSE_SHIFT) / (SUM_MAX - PERIOD + units % PERIOD) + 1 }
+        Instant { now, inverse: (1 << INVERSE_SHIFT) / (SUM_MAX - PERIOD + units % PERIOD) + 1 }
     }
 }
 
@@ -109,25 +117,22 @@ impl Average {
         u64::try_from(scaled).expect("no more than the highest level, scaled")
     }
 
-    /// Whether the mean, times `scale`, is less than this; it takes no division.
+    /// No less than the mean, times a scale, from an instant to the end of its period, while the level stays.
     #[inline]
-    pub(super) fn is_less(&self, now: Nanos, scale: u64, than: u64) -> bool {
+    pub(super) fn at_most_in_period(&self, at: Instant, scale: u64) -> u64 {
         let mut average = *self;
-        average.advance(now);
-        let whole = SUM_MAX - PERIOD + average.at % PERIOD;
-        average.sum.saturating_mul(scale) < than.saturating_mul(whole)
+        average.advance(at.now);
+        // Between steps the mean goes one way: it is the greatest now or in the end.
+        let ends = average.sum + average.level * (PERIOD - 1 - average.at % PERIOD);
+        let bound = |sum: u64, inverse: u64| {
+            (sum * scale).checked_mul(inverse).map_or(u64::MAX, |scaled| scaled >> INVERSE_SHIFT)
+        };
+        bound(average.sum, at.inverse).max(bound(ends, INVERSE_OF_MOST))
     }
 
-    /// No less than the mean, times a scale, and close to it soon after it was last known; it takes no division.
-    #[inline]
-    pub(super) fn at_most(&self, at: Instant, scale: u64) -> u64 {
-        let units = at.units.saturating_sub(self.at);
-        // As if nothing were forgotten meanwhile, and no more than what it could come to.
-        // It falls at the end of a period alone, by more than one adds where it is above its level.
-        let most = (self.sum + self.level * units.min(PERIOD)).max(self.level * SUM_MAX);
-        let sum = (self.sum + self.level * units.min(SUM_MAX)).min(most);
-        let scaled = (sum * scale).checked_mul(at.inverse);
-        scaled.map_or(u64::MAX, |scaled| (scaled >> INVERSE_SHIFT) + 1)
+    /// No more than the mean, times a scale, from an instant to the end of its period, whatever the level.
+    pub(super) fn at_least_in_period(&self, now: Nanos, scale: u64) -> u64 {
+        self.sum(now) * scale / SUM_MAX
     }
 
     /// As if the level had always been `level`.
@@ -213,7 +218,7 @@ mod tests {
         assert!(here.get(now, 1024).abs_diff(alone.get(now, 1024)) <= 8);
     }
 
-    /// At the instant of a step the bound is a few percent above; never is it below.
+    /// A few percent above at the instant of a step; never is it below until the period is over.
     #[test]
     fn no_mean_is_above_its_bound() {
         let (mut average, mut now, mut state) = (Average::default(), Nanos::ZERO, 3_u64);
@@ -221,12 +226,16 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let drawn = state >> 33;
             now += Nanos::new((drawn % 1_000_000) as i64 * if drawn % 16 == 0 { 300 } else { 1 });
-            let (mean, bound) = (average.get(now, 1024), average.at_most(Instant::new(now), 1024));
-            assert!(mean <= bound, "{mean} {bound}");
-            assert!(!average.is_less(now, 1024, mean) && average.is_less(now, 1024, mean + 1), "{mean}");
             average.step(now, (average.level + 1 + (drawn >> 20) % 3) % 4);
-            let (mean, bound) = (average.get(now, 1024), average.at_most(Instant::new(now), 1024));
-            assert!(mean <= bound && bound <= mean + mean / 40 + 2, "{mean} {bound}");
+            let (mean, bound) = (average.get(now, 1024), average.at_most_in_period(Instant::new(now), 1024));
+            assert!(mean <= bound && bound <= mean + 4096 / 40, "{mean} {bound}");
+            let least = average.at_least_in_period(now, 1024);
+            let mut later = now;
+            while period_of(later) == period_of(now) {
+                let mean = average.get(later, 1024);
+                assert!((least..=bound).contains(&mean), "{least} {mean} {bound}");
+                later += Nanos::new(1 + (drawn % 300_000) as i64);
+            }
         }
     }
 

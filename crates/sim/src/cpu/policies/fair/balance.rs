@@ -21,23 +21,23 @@
 //!
 //! *Not modelled*: wakers on other CPUs (`wake_affine`).
 
+mod bounds;
 mod imbalance;
 mod interval;
 mod newly_idle;
 mod session;
 mod taking;
 
-use std::cmp::Reverse;
-
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
-use super::average::{Average, Instant};
+use super::average::Average;
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, Thread, ThreadId};
 use crate::cpu::places::Places;
 use crate::cpu::policy::Arrival;
 
-use imbalance::{ANY, Amount, CAPACITY, Kind, Looks, Seen, amount, is_reduced};
+use bounds::{Bounds, Known, NOTHING, figure};
+use imbalance::{Amount, CAPACITY, Looks, Seen, amount, is_reduced};
 use interval::{INTERVALS, in_ticks, ticks_of};
 use newly_idle::NewlyIdle;
 use session::Session;
@@ -55,10 +55,13 @@ pub(super) struct Balance {
     /// CPUs that exactly one of them wants, and those that several do.
     by_one: Places,
     by_several: Places,
+    /// How many CPUs any wants.
+    wanted_cpus: usize,
     /// CPUs that last ran a thread of a more important scheduler: at what their averages of it stand, to be looked at without them.
     outranked: Places,
     /// CPUs to which those left too little when they last looked.
     reduced: Places,
+    bounds: Bounds,
     /// CPUs that a woken thread looks at.
     scanned: u64,
     /// Whether some CPU had several threads when somebody last saw all of them, or has got another since (`rd->overloaded`).
@@ -89,6 +92,7 @@ struct CpuState {
     /// The tick from which on that is known anew when it is about to idle.
     capacity_until: u64,
     newly_idle: NewlyIdle,
+    known: Known,
     /// The tick at which it last balanced.
     balanced: u64,
     /// How long until it does so again while idle, ms.
@@ -135,6 +139,7 @@ impl Balance {
             capacity: CAPACITY,
             capacity_until: 0,
             newly_idle: NewlyIdle::new(hardware.seed, cpu, by_rate),
+            known: Known::default(),
             balanced: 0,
             interval: INTERVALS.0 * cpus as u64,
             failures: 0,
@@ -146,8 +151,10 @@ impl Balance {
             session: (hardware.platform.autogroup && hardware.groups.is_empty()).then(Session::default),
             by_one: Places::none(cpus),
             by_several: Places::none(cpus),
+            wanted_cpus: 0,
             outranked: Places::none(cpus),
             reduced: Places::none(cpus),
+            bounds: Bounds::new(cpus),
             scanned: cpus as u64,
             is_overloaded: false,
             stamps: 0,
@@ -183,15 +190,16 @@ impl Balance {
         }
         let (now, cpu) = (hardware.now(), hardware.thread(thread).cpu);
         let state = &mut self.threads[thread.index()];
-        let from = std::mem::replace(&mut state.home, cpu);
-        if from != cpu {
-            let [from, to] = self.cpus.get_disjoint_mut([from, cpu]).expect("two CPUs of the machine");
+        let before = std::mem::replace(&mut state.home, cpu);
+        if before != cpu {
+            let [from, to] = self.cpus.get_disjoint_mut([before, cpu]).expect("two CPUs of the machine");
             from.load.hand_over(&mut to.load, &mut state.queued, own.unsigned_abs(), now);
             from.runnable.hand_over(&mut to.runnable, &mut state.queued, 1, now);
             from.used.hand_over(&mut to.used, &mut state.used, 1, now);
             if self.session.is_some() {
                 session::moves(from, to, &state.queued, now);
             }
+            self.bounds.change(before);
         }
         self.stamps += 1;
         state.stamp = self.stamps;
@@ -236,8 +244,11 @@ impl Balance {
         }
         state.load.step(now, load);
         state.runnable.step(now, wanting as u64);
+        let was_wanted = self.by_one.contains(cpu) || self.by_several.contains(cpu);
+        self.wanted_cpus = self.wanted_cpus + usize::from(wanting > 0) - usize::from(was_wanted);
         self.by_one.set(cpu, wanting == 1);
         self.by_several.set(cpu, wanting > 1);
+        self.bounds.change(cpu);
     }
 
     /// A CPU goes from one fair thread to another; to or from none where it is nothing or another scheduler's.
@@ -263,24 +274,22 @@ impl Balance {
             state.stamp = self.stamps;
         }
         self.cpus[cpu].used.step(now, u64::from(next.is_some()));
+        self.bounds.change(cpu);
     }
 
-    /// By other schedulers, the CPUs that run their threads.
-    fn run_others<'a>(&self, hardware: &'a Hardware) -> impl Iterator<Item = &'a Places> + Clone + use<'a> {
-        let own = self.rank.0;
-        hardware.sets.by_rank().iter().enumerate().filter(move |(rank, _)| *rank != own).map(|(_, cpus)| cpus)
-    }
-
-    /// CPUs from which one that looks may take a thread.
-    fn givers<'a>(&'a self, hardware: &'a Hardware, looks: Looks) -> impl Iterator<Item = usize> + 'a {
-        let reduced = looks.is_idle().then_some(&self.reduced);
-        self.by_several.joined(&self.by_one, self.run_others(hardware).chain(reduced))
+    /// Whether a CPU that looks may take a thread from this one.
+    #[inline]
+    fn gives(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> bool {
+        let is_reduced = || looks.is_idle() && self.reduced.contains(cpu);
+        self.by_several.contains(cpu)
+            || self.by_one.contains(cpu) && (self.runs_other(hardware, cpu) || is_reduced())
     }
 
     /// Whether there is such a CPU.
     pub(super) fn is_crowded(&self, hardware: &Hardware) -> bool {
         let sets = &hardware.sets;
-        self.by_several.is_any(&self.by_one, [sets.idle(), &sets.by_rank()[self.rank.0]])
+        self.wanted_cpus > 0
+            && self.by_several.is_any(&self.by_one, [sets.idle(), &sets.by_rank()[self.rank.0]])
     }
 
     /// The CPU for a new or woken thread.
@@ -346,53 +355,43 @@ impl Balance {
     fn seen(&self, hardware: &Hardware, cpu: usize) -> Seen {
         let now = hardware.now();
         let load = self.load(&self.cpus[cpu], now, self.total(now));
-        Seen { load, ..self.seen_by(hardware, cpu, Average::get) }
+        Seen { load, ..self.seen_without_load(hardware, cpu) }
     }
 
-    /// A CPU whose load was not looked at, with its averages as `of` tells them at this instant.
+    /// A CPU whose load was not looked at.
     #[inline]
-    fn seen_by(&self, hardware: &Hardware, cpu: usize, of: impl Fn(&Average, Nanos, u64) -> u64) -> Seen {
+    fn seen_without_load(&self, hardware: &Hardware, cpu: usize) -> Seen {
         let (state, now) = (&self.cpus[cpu], hardware.now());
         let fair = state.wanting.len();
-        let other = self.runs_other(hardware, cpu);
-        Seen {
-            load: ANY,
-            runnable: of(&state.runnable, now, CAPACITY),
-            used: of(&state.used, now, CAPACITY),
-            fair,
-            all: fair + usize::from(other),
-            capacity: state.capacity,
+        let all = fair + usize::from(self.runs_other(hardware, cpu));
+        if all == 0 {
+            // Its averages say nothing then.
+            return Seen::without_load(0, 0, (0, 0), state.capacity);
         }
+        let (runnable, used) = (state.runnable.get(now, CAPACITY), state.used.get(now, CAPACITY));
+        Seen::without_load(runnable, used, (fair, all), state.capacity)
     }
 
     /// The busiest CPU but one; of equal ones the next in turn. Of all others there is nothing to take.
     fn busiest(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> Option<(Seen, usize)> {
-        let in_turn =
-            |other: usize| Reverse(if other > cpu { other - cpu } else { other + self.cpus.len() - cpu });
-        let (now, mut most) = (hardware.now(), None);
-        let (at, total) = (Instant::new(now), self.total(now));
-        for other in self.givers(hardware, looks).filter(|other| *other != cpu) {
-            // With greater averages nobody is less busy, and beside an overloaded one the load decides alone.
-            let state = &self.cpus[other];
-            if let Some((((Kind::Overloaded, density), _), _, _)) = most
-                && self.is_load_less(state, (now, at), total, density)
-            {
-                continue;
+        let now = hardware.now();
+        let total = self.total(now);
+        let exact = |other: usize| {
+            if other == cpu || !self.gives(hardware, other, looks) {
+                return None;
             }
-            let bound = self.seen_by(hardware, other, |average, _, scale| average.at_most(at, scale));
-            let bound = bound.with_load(looks, || self.load_at_most(state, at, total));
-            if most.is_some_and(|(most, _, _)| (bound.rank(looks), in_turn(other)) < most) {
-                continue;
-            }
-            let seen = self.seen_by(hardware, other, Average::get);
-            let seen = seen.with_load(looks, || self.load(state, now, total));
-            debug_assert!(seen.rank(looks) <= bound.rank(looks), "a bound holds");
-            let key = (seen.rank(looks), in_turn(other));
-            if most.is_none_or(|(most, _, _)| key > most) {
-                most = Some((key, seen, other));
-            }
+            let seen = self.seen_without_load(hardware, other);
+            let seen = seen.with_load(looks, || self.load(&self.cpus[other], now, total));
+            let exact = figure(seen.rank(looks));
+            debug_assert!(exact <= self.bounds.ranking.get(other), "a bound holds");
+            Some((exact, seen))
+        };
+        let (from, seen) = self.bounds.ranking.most(NOTHING, cpu, exact)?;
+        if looks == Looks::NewlyIdle {
+            // What has a load that decides something has it already.
+            return Some((seen, from));
         }
-        most.map(|(_, seen, other)| (Seen { load: self.load(&self.cpus[other], now, total), ..seen }, other))
+        Some((Seen { load: self.load(&self.cpus[from], now, total), ..seen }, from))
     }
 
     /// What a CPU finds when it looks at the others.
@@ -403,9 +402,16 @@ impl Balance {
         looks: Looks,
         load_of: impl Fn(ThreadId) -> Option<i64>,
     ) -> Found {
-        let Some((busiest, from)) = self.busiest(hardware, cpu, looks) else { return Found::Even };
-        let local = self.seen(hardware, cpu);
-        let mean = if looks == Looks::NewlyIdle { 0 } else { self.mean(hardware) };
+        let busiest = match looks {
+            Looks::NewlyIdle => self.known_busiest(hardware, cpu),
+            _ => self.busiest(hardware, cpu, looks),
+        };
+        let Some((busiest, from)) = busiest else { return Found::Even };
+        let (local, mean) = match looks {
+            // Nothing is above a mean that is not taken: its load decides nothing.
+            Looks::NewlyIdle => (self.seen_without_load(hardware, cpu), 0),
+            _ => (self.seen(hardware, cpu), self.mean(hardware)),
+        };
         let Some(amount) = amount(looks, &local, &busiest, mean) else { return Found::Even };
         if let Amount::Load(load) = amount
             && busiest.fair == 1
@@ -453,9 +459,10 @@ impl Balance {
         state.capacity = CAPACITY.saturating_sub(state.outranked.get(now, CAPACITY)).max(1);
         state.capacity_until = ticks + interval;
         self.reduced.set(cpu, is_reduced(state.capacity));
+        self.bounds.change(cpu);
     }
 
-    /// What a CPU about to idle takes.
+    /// What a CPU about to idle takes; [`Balance::find_busiest`] has been called.
     pub(super) fn for_newly_idle(
         &self,
         hardware: &Hardware,
@@ -493,6 +500,7 @@ impl Balance {
         load_of: impl Fn(ThreadId) -> Option<i64>,
     ) -> Option<Taken> {
         self.begin(hardware, cpu);
+        self.bound(hardware);
         match self.look(hardware, cpu, looks, load_of) {
             Found::Even => {
                 self.even(cpu);

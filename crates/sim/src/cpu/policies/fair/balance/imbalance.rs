@@ -44,7 +44,7 @@ impl Looks {
 }
 
 /// A CPU as others see it (`sg_lb_stats`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) load: u64,
     pub(super) runnable: u64,
@@ -56,9 +56,14 @@ pub(super) struct Seen {
 }
 
 /// Any load but none: that of a CPU at which nobody has looked for it.
-pub(super) const ANY: u64 = 1;
+const ANY: u64 = 1;
 
 impl Seen {
+    /// A CPU with these averages, fair threads and threads of all schedulers, whose load was not looked at.
+    pub(super) fn without_load(runnable: u64, used: u64, (fair, all): (usize, usize), capacity: u64) -> Seen {
+        Seen { load: ANY, runnable, used, fair, all, capacity }
+    }
+
     /// The same with its load, where that is asked for to tell whether it is busier than another one.
     #[inline]
     pub(super) fn with_load(self, by: Looks, load: impl FnOnce() -> u64) -> Seen {
@@ -173,9 +178,9 @@ mod tests {
         }
     }
 
-    /// A bound of the averages is one of the rank.
+    /// A bound of the averages and of the number of threads is one of the rank.
     #[test]
-    fn with_greater_averages_nobody_is_less_busy() {
+    fn with_greater_averages_and_more_threads_nobody_is_less_busy() {
         let mut state = 5_u64;
         let mut next = |below: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -186,8 +191,8 @@ mod tests {
             let (load, runnable, used) = (next(3) * next(3000), next(4000), next(1025));
             let (all, capacity) = (fair + next(2) as usize, 1 + next(1024));
             let seen = Seen { load, runnable, used, fair, all, capacity };
-            let more =
-                Seen { load: load + next(50), runnable: runnable + next(50), used: used + next(50), ..seen };
+            let (load, runnable, used) = (load + next(50), runnable + next(50), used + next(50));
+            let more = Seen { load, runnable, used, all: all + next(2) as usize, ..seen };
             for looks in [Looks::Busy, Looks::NewlyIdle, Looks::Idle] {
                 assert!(seen.rank(looks) <= more.rank(looks), "{seen:?} {more:?}");
             }

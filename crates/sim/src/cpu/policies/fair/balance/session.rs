@@ -54,16 +54,11 @@ pub(super) fn moves(from: &mut CpuState, to: &mut CpuState, part: &Average, now:
     loses(&mut from.wanted, &from.load, &from.used, now);
 }
 
-/// The load of a session on a CPU and on all CPUs, as its weight there counts them: by the average load of its threads there, the weight of
-/// those that want the CPU at this instant, and the average load on all CPUs.
-fn parts(own: u64, level: u64, total: u64) -> (u64, u64) {
-    let here = own.max(level);
-    (here, total.saturating_sub(own) + here)
-}
-
-/// What the entity of a session weighs on a CPU (`calc_group_shares`), by the same three.
+/// What the entity of a session weighs on a CPU (`calc_group_shares`): by the average load of its threads there, the weight of those that
+/// want the CPU at this instant, and the average load on all CPUs.
 fn weight(own: u64, level: u64, total: u64) -> u64 {
-    let (here, whole) = parts(own, level, total);
+    let here = own.max(level);
+    let whole = total.saturating_sub(own) + here;
     (CAPACITY * here).checked_div(whole).unwrap_or(CAPACITY).clamp(WEIGHT_MIN, CAPACITY)
 }
 
@@ -82,35 +77,18 @@ impl Balance {
         state.wanted.get(now, weight(own, state.load.level(), total))
     }
 
-    /// Whether the load of a CPU is less than this part of its capacity, of 1024, without a division. Of a session it may be less and this
-    /// does not say so.
-    #[inline]
-    pub(super) fn is_load_less(
-        &self,
-        state: &CpuState,
-        at: (Nanos, Instant),
-        total: u64,
-        density: u64,
-    ) -> bool {
-        let than = density * state.capacity;
-        if self.session.is_none() {
-            return state.load.is_less(at.0, CAPACITY, than);
-        }
-        let (here, whole) = parts(state.load.at_most(at.1, 1), state.load.level(), total);
-        let most = (CAPACITY * here).max(WEIGHT_MIN * whole);
-        let is_less = most * state.wanted.at_most(at.1, CAPACITY) < than * whole;
-        debug_assert!(!is_less || self.load(state, at.0, total) * CAPACITY < than, "a bound holds");
-        is_less
+    /// No more than that load until the end of a period.
+    pub(super) fn total_in_period(&self, now: Nanos) -> u64 {
+        self.session.as_ref().map_or(0, |session| session.load.at_least_in_period(now, 1))
     }
 
-    /// No less than the load of a CPU, and soon known.
-    pub(super) fn load_at_most(&self, state: &CpuState, at: Instant, total: u64) -> u64 {
-        let own = state.load.at_most(at, 1);
+    /// No less than the load of a CPU until the end of a period, where the session's on all CPUs is at least `total`.
+    pub(super) fn load_in_period(&self, state: &CpuState, at: Instant, total: u64) -> u64 {
+        let own = state.load.at_most_in_period(at, 1);
         if self.session.is_none() {
             return own;
         }
-        // Divided, and rounded down.
-        state.wanted.at_most(at, weight(own, state.load.level(), total) + 1)
+        state.wanted.at_most_in_period(at, weight(own, state.load.level(), total))
     }
 
     /// What a thread's own load on a CPU is of the CPU's, which is `load` (`task_h_load`).

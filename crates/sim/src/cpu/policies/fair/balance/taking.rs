@@ -41,15 +41,22 @@ impl Balance {
             return Vec::new();
         }
         let (now, failures) = (hardware.now(), self.cpus[to].failures);
+        let stays = |thread: ThreadId| {
+            let left_at = self.threads[thread.index()].left_at;
+            let is_warm = left_at.is_some_and(|at| now - at < WARM) && failures < FAILURES_TO_COOL;
+            hardware.current(from) == Some(thread) || !hardware.thread(thread).may_run_on(to) || is_warm
+        };
+        if self.cpus[from].wanting.iter().all(|thread| stays(*thread)) {
+            return Vec::new();
+        }
         let mut there = self.cpus[from].wanting.clone();
         there.sort_unstable_by_key(|thread| self.threads[thread.index()].stamp);
         let (mut taken, mut left) = (Vec::new(), amount);
         for thread in there.into_iter().take(LOOKED_AT) {
-            let state = &self.threads[thread.index()];
-            let is_warm = state.left_at.is_some_and(|at| now - at < WARM) && failures < FAILURES_TO_COOL;
-            if hardware.current(from) == Some(thread) || !hardware.thread(thread).may_run_on(to) || is_warm {
+            if stays(thread) {
                 continue;
             }
+            let state = &self.threads[thread.index()];
             let Some(own) = load_of(thread) else { continue };
             left = match left {
                 Amount::Threads(threads) => Amount::Threads(threads - 1),
