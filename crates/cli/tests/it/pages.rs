@@ -154,7 +154,9 @@ fn nothing_is_wider_than_the_window() {
         let arguments: Vec<&str> =
             command.iter().map(String::as_str).chain(["--html", to.as_str()]).collect();
         let output = surety(&arguments);
-        assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{arguments:?}: {}", errors(&output));
+        // What a machine ends early has a page of what was finished.
+        let is_whole = matches!(output.status.code(), Some(0 | 1 | 4)) || command[0] == "guarantee";
+        assert!(is_whole && page.exists(), "{arguments:?}: {}", errors(&output));
         pages.push(page);
     }
     let pages: Vec<&PathBuf> = pages.iter().collect();
