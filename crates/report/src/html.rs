@@ -428,7 +428,7 @@ fn in_force(rows: &[Row<'_>]) -> String {
         out.push_str("</dl>\n");
         if !record.in_force.threads.is_empty() {
             out.push_str(
-                "<div class=\"scroll\"><table><thead><tr><th>activity</th><th class=\"number\">thread</th>\
+                "<div class=\"scroll\"><table class=\"threads\"><thead><tr><th>activity</th><th class=\"number\">thread</th>\
                  <th>policy</th><th>CPUs</th><th></th></tr></thead><tbody>\n",
             );
             for thread in &record.in_force.threads {

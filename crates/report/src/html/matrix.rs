@@ -67,17 +67,22 @@ pub(super) fn matrix<'a>(out: &mut String, rows: &'a [Row<'_>]) {
 }
 
 fn words(titles: &[String], lines: &[Line<'_>]) -> String {
+    // On a narrow page each cell says what it is of.
+    let listed = if titles.len() > 2 { " listed" } else { "" };
+    let of: Vec<String> =
+        titles.iter().map(|title| format!("<span class=\"again\">{title}</span> ")).collect();
     let titles: String = titles.iter().map(|title| format!("<th scope=\"col\">{title}</th>")).collect();
-    let cell = |verdict: &Option<&Verdict>| {
-        format!("<td>{}</td>", verdict.map_or_else(String::new, |v| badge(v.outcome)))
+    let cell = |(verdict, of): (&Option<&Verdict>, &String)| {
+        let of = if listed.is_empty() { "" } else { of.as_str() };
+        format!("<td>{}</td>", verdict.map_or_else(String::new, |v| format!("{of}{}", badge(v.outcome))))
     };
     let line = |line: &Line<'_>| {
-        let cells: String = line.verdicts.iter().map(cell).collect();
+        let cells: String = line.verdicts.iter().zip(&of).map(cell).collect();
         format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", line.head)
     };
     let lines: String = lines.iter().map(line).collect();
     format!(
-        "<div class=\"scroll\"><table class=\"matrix\">\n<thead><tr><th></th>{titles}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n"
+        "<div class=\"scroll\"><table class=\"matrix{listed}\">\n<thead><tr><th></th>{titles}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n"
     )
 }
 
