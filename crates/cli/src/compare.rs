@@ -8,7 +8,7 @@ use surety_model::expectation::Change;
 use surety_model::formats::record::read;
 use surety_report::gates::Gate;
 use surety_report::table::amount;
-use surety_report::{Paper, number_of};
+use surety_report::{Paper, Tone, number_of};
 use surety_session::gather::Gathered;
 
 use crate::args::{ChangeArgs, CompareArgs, Judging};
@@ -150,7 +150,16 @@ fn publish_with(
 /// What is said of a comparison: the answer first.
 fn paper(comparison: &Comparison) -> Paper {
     let mut paper = Paper::default();
-    paper.led("", sentence(comparison)).gap();
+    let (tone, word) = if comparison.has(Verdict::Worse) {
+        (Tone::Bad, "worse")
+    } else if comparison.has(Verdict::CannotTell) || comparison.rows.is_empty() {
+        (Tone::Open, "undecided")
+    } else if comparison.has(Verdict::Better) {
+        (Tone::Good, "better")
+    } else {
+        (Tone::Faint, "")
+    };
+    paper.found(tone, word, sentence(comparison)).gap();
     let (label_a, label_b) = &comparison.labels;
     for (letter, label, runs) in [("A", label_a, comparison.runs.0), ("B", label_b, comparison.runs.1)] {
         paper.led(format!("{letter}  "), format!("{label}, {}", number_of(runs, "run")));
@@ -239,7 +248,17 @@ impl Form {
         let part = if is_relative(row) { value } else { value / a };
         match self {
             Form::Factor => {
-                format!("x{:.4}", part + 1.0).trim_end_matches('0').trim_end_matches('.').to_owned()
+                let factor = part + 1.0;
+                let decimals = match factor.abs() {
+                    f if f < 10.0 => 3,
+                    f if f < 100.0 => 2,
+                    f if f < 1000.0 => 1,
+                    _ => 0,
+                };
+                let text = format!("{factor:.decimals$}");
+                let text =
+                    if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+                format!("x{text}")
             }
             Form::Part => format!("{:+.1} %", part * 100.0),
             Form::Points => format!("{:+.2} pt", value * 100.0),
@@ -282,6 +301,8 @@ fn shifted(row: &Judged) -> String {
 /// The floor as a part, or as a factor where it is a large one.
 fn floor_text(row: &Judged, floor: f64) -> String {
     match row.ratio {
+        // In the unit of the difference beside it.
+        Some(_) if row.unit == "%" => format!("{:.2} pt", row.medians.1 * (floor - 1.0) * 100.0),
         Some(_) if floor > 1.5 => format!("x{floor:.2}"),
         Some(_) => format!("{:.1} %", (floor - 1.0) * 100.0),
         None => Form::of(row).show(row, floor).trim_start_matches('+').to_owned(),

@@ -159,8 +159,16 @@ fn publish(
 ) -> Result<Code, Failure> {
     let code = gates::check(&args.gates, [("latency", record)], code, session)?;
     let rows = [Row::new("latency", record)];
-    let report =
-        Report { title: Some("wake-up latency"), rows: &rows, exit: Some(code as u8), ..Report::default() };
+    let lead = surety_report::table::latest(record);
+    let lead = lead.as_deref().or(Some("Nothing is stated about these wake-ups; see what degrades them."));
+    let report = Report {
+        title: Some("wake-up latency"),
+        heading: Some("Wake-up latency"),
+        lead,
+        rows: &rows,
+        exit: Some(code as u8),
+        ..Report::default()
+    };
     session.publish_as(&report, args.html.as_deref(), || {
         surety_report::table::latency(&rows[0], &session.style()) + rule
     })?;

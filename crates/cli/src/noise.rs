@@ -33,8 +33,14 @@ pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
     let code = if session.cancel.is_cancelled() { Code::Interrupted } else { Code::Kept };
     let code = gates::check(&args.gates, [("noise", &run.record)], code, session)?;
     let rows = [Row::new("noise", &run.record)];
-    let report =
-        Report { title: Some(&run.verdict), rows: &rows, exit: Some(code as u8), ..Report::default() };
+    let report = Report {
+        title: Some(&run.verdict),
+        heading: Some("CPU noise"),
+        lead: Some(&run.verdict),
+        rows: &rows,
+        exit: Some(code as u8),
+        ..Report::default()
+    };
     session.publish_as(&report, args.html.as_deref(), || {
         surety_report::table::noise(&rows[0], &run.causes, &run.verdict, &session.style())
     })?;

@@ -63,6 +63,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     };
     if let Some(path) = &args.html {
         files::write(path, &surety_report::html::page(&report))?;
+        session.step(&format!("page written to {}", path.display()));
     }
     if args.tests {
         if session.json {

@@ -105,7 +105,7 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
         }
     };
     if let Some(path) = page {
-        files::write(&path, &paper(experiment, &sheet).page(experiment.title))?;
+        files::write(&path, &paper(experiment, &sheet).page(&heading(experiment.title)))?;
     }
     if session.json {
         session.print_json(&document(experiment, &request, &sheet))?;
@@ -330,6 +330,12 @@ fn load(&(kind, count, block): &(LoadKind, u32, Option<Bytes>)) -> Load {
     Load { block, ..Load::new(kind.word(), kind, count) }
 }
 
+/// A title as a page's heading.
+fn heading(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// A table with every error beside its value, the largest error of each column, and the notes.
 fn paper(experiment: &Experiment, sheet: &Sheet) -> Paper {
     let mut titles: Vec<&str> = sheet.keys.clone();
@@ -371,9 +377,7 @@ fn paper(experiment: &Experiment, sheet: &Sheet) -> Paper {
     for (lead, why) in unseen(sheet) {
         paper.led(lead, why);
     }
-    for note in &sheet.notes {
-        paper.led("- ", note);
-    }
+    paper.notes(sheet.notes.clone());
     if !sheet.drawn.is_empty() {
         paper.gap().distributions("samples of all seeds", sheet.drawn.clone());
     }

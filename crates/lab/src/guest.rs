@@ -71,6 +71,11 @@ impl Channel {
         Ok(())
     }
 
+    /// What the run observed, on the guest's clock.
+    pub fn observed(&mut self, (from, until): (Nanos, Nanos)) {
+        self.say(&Message::Observed { from: from.get_unsigned(), until: until.get_unsigned() });
+    }
+
     /// The trace, from a file.
     ///
     /// # Errors

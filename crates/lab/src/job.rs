@@ -260,6 +260,8 @@ pub struct Product {
     pub document: String,
     /// Every wake-up that was measured, thread by thread.
     pub samples: Vec<Series>,
+    /// What was observed, on the clock of the events, where the guest said so.
+    pub window: Option<(Nanos, Nanos)>,
     /// The scheduler's events as a trace.dat file, where they were asked for.
     pub trace: Vec<u8>,
 }

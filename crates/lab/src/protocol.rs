@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::digest::crc32;
 
 /// The version of this protocol.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// The longest content of a frame.
 pub const CONTENT_MAX: usize = 1 << 16;
 /// The most of one kind that is put together again.
@@ -38,6 +38,8 @@ pub enum Message {
     },
     /// Something the user should know.
     Notice(String),
+    /// What the run observes begins and ends at these instants of the guest's clock, in ns.
+    Observed { from: u64, until: u64 },
     /// A piece of the document.
     Record(Vec<u8>),
     /// A piece of the samples.
@@ -124,13 +126,16 @@ impl Message {
             Message::Finished => 8,
             Message::Done => 9,
             Message::Failed(_) => 10,
+            Message::Observed { .. } => 11,
         }
     }
 
     fn content(&self) -> Vec<u8> {
         match self {
             Message::Hello { version, release } => [&version.to_le_bytes()[..], release.as_bytes()].concat(),
-            Message::Progress { done, total } => [done.to_le_bytes(), total.to_le_bytes()].concat(),
+            Message::Progress { done: one, total: other } | Message::Observed { from: one, until: other } => {
+                [one.to_le_bytes(), other.to_le_bytes()].concat()
+            }
             Message::Notice(text) => text.as_bytes().to_vec(),
             Message::Record(bytes)
             | Message::Samples(bytes)
@@ -143,15 +148,18 @@ impl Message {
 
     fn read(kind: u8, content: &[u8]) -> Option<Message> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        let two = || {
+            let (one, other) = content.split_first_chunk::<8>()?;
+            Some((u64::from_le_bytes(*one), u64::from_le_bytes(other.try_into().ok()?)))
+        };
         Some(match kind {
             1 => {
                 let (version, release) = content.split_first_chunk::<2>()?;
                 Message::Hello { version: u16::from_le_bytes(*version), release: text(release)? }
             }
             2 => {
-                let (done, total) = content.split_first_chunk::<8>()?;
-                let total: [u8; 8] = total.try_into().ok()?;
-                Message::Progress { done: u64::from_le_bytes(*done), total: u64::from_le_bytes(total) }
+                let (done, total) = two()?;
+                Message::Progress { done, total }
             }
             3 => Message::Notice(text(content)?),
             4 => Message::Record(content.to_vec()),
@@ -161,6 +169,10 @@ impl Message {
             8 if content.is_empty() => Message::Finished,
             9 if content.is_empty() => Message::Done,
             10 => Message::Failed(content.to_vec()),
+            11 => {
+                let (from, until) = two()?;
+                Message::Observed { from, until }
+            }
             _ => return None,
         })
     }
@@ -285,6 +297,7 @@ mod tests {
         prop_oneof![
             (any::<u64>(), any::<u64>()).prop_map(|(done, total)| Message::Progress { done, total }),
             "\\PC{0,20}".prop_map(Message::Notice),
+            (any::<u64>(), any::<u64>()).prop_map(|(from, until)| Message::Observed { from, until }),
             bytes().prop_map(Message::Record),
             bytes().prop_map(Message::Samples),
             bytes().prop_map(Message::Trace),

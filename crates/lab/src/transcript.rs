@@ -26,6 +26,7 @@ pub(crate) struct Transcript {
     /// Done and of all, in the run that is on.
     progress: (u64, u64),
     document: Vec<u8>,
+    window: Option<(Nanos, Nanos)>,
     samples: Vec<u8>,
     trace: Vec<u8>,
 }
@@ -34,7 +35,7 @@ impl Transcript {
     /// Nothing, of runs that take so long each.
     pub(crate) fn new(spans: Vec<Nanos>) -> Transcript {
         let (document, samples, trace) = (Vec::new(), Vec::new(), Vec::new());
-        Transcript { spans, over: 0, progress: (0, 0), document, samples, trace }
+        Transcript { spans, over: 0, progress: (0, 0), window: None, document, samples, trace }
     }
 
     /// Takes a message.
@@ -59,6 +60,7 @@ impl Transcript {
                 observer.progress(nanos(done), nanos(total));
             }
             Message::Notice(text) => observer.notice(&text),
+            Message::Observed { from, until } => self.window = Some((nanos(from), nanos(until))),
             Message::Record(piece) => add(&mut self.document, piece)?,
             Message::Samples(piece) => add(&mut self.samples, piece)?,
             Message::Trace(piece) => add(&mut self.trace, piece)?,
@@ -68,11 +70,13 @@ impl Transcript {
                 return Ok(Step::Run(Err(refused)));
             }
             Message::Finished => {
+                let window = self.window;
                 let (document, samples, trace) = self.next();
                 let wrong = |what: &str, e: &dyn std::fmt::Display| rubbish(format!("its {what}: {e}"));
                 return Ok(Step::Run(Ok(Product {
                     document: String::from_utf8(document).map_err(|e| wrong("record", &e))?,
                     samples: serde_json::from_slice(&samples).map_err(|e| wrong("samples", &e))?,
+                    window,
                     trace,
                 })));
             }
@@ -88,7 +92,7 @@ impl Transcript {
     /// The end of a run: its document, samples and trace.
     fn next(&mut self) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
         self.over += 1;
-        self.progress = (0, 0);
+        (self.progress, self.window) = ((0, 0), None);
         let Transcript { document, samples, trace, .. } = self;
         (std::mem::take(document), std::mem::take(samples), std::mem::take(trace))
     }
@@ -135,9 +139,11 @@ mod tests {
         for message in [
             Message::Record(b"one".to_vec()),
             Message::Samples(b"[]".to_vec()),
+            Message::Observed { from: 5, until: 9 },
             Message::Trace(vec![1]),
             Message::Finished,
             Message::Record(b"of the refused".to_vec()),
+            Message::Observed { from: 10, until: 11 },
             Message::Trace(vec![2]),
             Message::Refused(refusal("no such CPU")),
             Message::Record(b"th".to_vec()),
@@ -146,12 +152,12 @@ mod tests {
             Message::Finished,
         ] {
             if let Step::Run(product) = take(&mut transcript, message).unwrap() {
-                came.push(product.map(|product| (product.document, product.trace)));
+                came.push(product.map(|product| (product.document, product.window, product.trace)));
             }
         }
-        assert_eq!(came[0], Ok(("one".to_owned(), vec![1])));
+        assert_eq!(came[0], Ok(("one".to_owned(), Some((Nanos::new(5), Nanos::new(9))), vec![1])));
         assert!(came[1].as_ref().unwrap_err().to_string().contains("no such CPU"));
-        assert_eq!(came[2], Ok(("three".to_owned(), Vec::new())));
+        assert_eq!(came[2], Ok(("three".to_owned(), None, Vec::new())));
         assert!(matches!(take(&mut transcript, Message::Done), Ok(Step::Done)));
     }
 

@@ -76,6 +76,7 @@ impl<'a> LabWorld<'a> {
             };
             let trace = surety_trace::open(product.trace.clone());
             let mut trace = trace.map_err(|e| unreadable(&e))?;
+            product.window.iter().for_each(|window| observer.observes(*window));
             trace.read(&mut ToObserver(observer)).map_err(|e| unreadable(&e))?;
         }
         let mut record = record_of(product, &self.lab)?;
@@ -159,6 +160,10 @@ struct OfBoot<'a> {
 impl Observer for OfBoot<'_> {
     fn progress(&mut self, done: Nanos, total: Nanos) {
         self.observer.progress(done, total);
+    }
+
+    fn observes(&mut self, window: (Nanos, Nanos)) {
+        self.observer.observes(window);
     }
 
     fn notice(&mut self, text: &str) {

@@ -1,6 +1,7 @@
 //! What stands in the comparison, whatever form it takes: times per row, the loads' price, verdicts, and
 //! what degrades a row.
 
+use surety_model::noise::NOISE;
 use surety_model::promise::Metric;
 use surety_model::record::{ActivityRecord, Basis, Distribution, Figure};
 use surety_model::verdict::{Outcome, Verdict};
@@ -39,6 +40,11 @@ pub(crate) fn blocks(rows: &[Row<'_>]) -> Vec<Block> {
             .any(|v| v.activity == name && v.promise.metric == Metric::Latency);
         let has_latency = records.iter().any(|a| a.latency.is_some());
         let has_response = records.iter().any(|a| a.response.is_some());
+        // Its figures are all that a probe without times has.
+        let is_figures = |a: &&ActivityRecord| a.kind == ActivityKind::Probe && !a.figures.is_empty();
+        if !has_response && !has_latency && records.iter().all(is_figures) {
+            continue;
+        }
         let mut push = |metric| blocks.push(Block { name: name.to_owned(), kind, metric, deadline });
         if has_response || !has_latency {
             push(Metric::Response);
@@ -117,7 +123,10 @@ pub(crate) fn results(rows: &[Row<'_>]) -> Sheet {
     for block in &blocks {
         sheet.lines.push(Line::Section(block.name.clone(), block.remark()));
         let unit = block.unit(rows);
-        for row in rows {
+        // What was run and has no such activity is of another workload.
+        let is_of =
+            |row: &&Row<'_>| row.record.activities.is_empty() || row.record.activity(&block.name).is_some();
+        for row in rows.iter().filter(is_of) {
             sheet.lines.push(Line::Cells(result_cells(block, &blocks, unit, row)));
         }
     }
@@ -235,7 +244,10 @@ pub(crate) fn price(rows: &[Row<'_>]) -> Option<Sheet> {
                 .iter()
                 .find(|r| row.record.reserved && !r.record.reserved && r.record.world == row.record.world)
                 .and_then(|r| r.record.activity(name));
-            lines.push(Line::Cells(price_cells(row, activity, before, &figures)));
+            let cells = price_cells(row, activity, before, &figures);
+            if cells[1..].iter().any(|cell| !cell.text.is_empty()) {
+                lines.push(Line::Cells(cells));
+            }
         }
     }
     Some(Sheet { columns, lines })
@@ -266,6 +278,7 @@ fn price_cells(
         let of = |a: &ActivityRecord| a.figures.iter().find(|f| f.name == *name).cloned();
         let (now, was) = (of(activity), before.and_then(of));
         let text = |value: f64| match &now {
+            Some(f) if f.name == NOISE => percent(value),
             Some(f) => figure(&Figure { value, ..f.clone() }),
             None => String::new(),
         };

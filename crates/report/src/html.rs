@@ -6,6 +6,8 @@
 mod axis;
 mod chart;
 mod counted;
+mod header;
+mod matrix;
 mod over_time;
 mod timeline;
 
@@ -13,15 +15,15 @@ use std::fmt::Write;
 
 use surety_model::plan::{Plan, PlannedReservation, PlannedStream, Proof};
 use surety_model::promise::Promise;
-use surety_model::verdict::Outcome;
+use surety_model::workload::ActivityKind;
 
 use crate::compare;
-use crate::quantity::{chosen_time, number_of, observed, percent, probability};
+use crate::quantity::{chosen_time, number_of, percent, probability};
 use crate::row::{Report, Row};
 use crate::sheet::{Line, Sheet};
-use crate::text::Tone;
 
 pub use counted::counted_page;
+pub(crate) use header::banner;
 pub(crate) use timeline::timeline;
 
 const CSS: &str = include_str!("html/page.css");
@@ -50,42 +52,35 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// The whole page.
 pub fn page(report: &Report<'_>) -> String {
-    let title = report.title.or(report.file).unwrap_or("Surety report");
+    let of_files = report.file.map(names_of);
+    let title = report.heading.or(report.title).or(of_files.as_deref()).unwrap_or("Surety report");
     let mut body = String::new();
-    header(&mut body, title, report);
-    matrix(&mut body, report.rows);
-    if !report.rows.is_empty() {
-        section(&mut body, "Results", &sheet(&compare::results(report.rows)));
-        let charts: String =
-            compare::blocks(report.rows).iter().map(|b| chart::charts(b, report.rows)).collect();
-        if !charts.is_empty() {
-            let (some, all) = (
-                report.rows.iter().any(|r| r.record.reserved),
-                report.rows.iter().all(|r| r.record.reserved),
-            );
-            let title = if some && !all { "Before and after" } else { "Distributions" };
-            section(&mut body, title, &charts);
-        }
-        let over_time = over_time::over_time(report.rows);
-        if !over_time.is_empty() {
-            section(&mut body, "Over time", &over_time);
-        }
-    }
+    header::header(&mut body, title, report);
+    matrix::matrix(&mut body, report.rows);
+    figures(&mut body, report.rows);
     to_come(&mut body, report.rows);
     who_ran(&mut body, report);
-    reasons(&mut body, report.rows);
+    matrix::reasons(&mut body, report.rows);
     if let Some(startups) = crate::startups::startups(report.rows) {
         let lead = "<p>From asking for a program to its being ready: median of Kaplan and Meier; X where too many were \
                     given up for a median to be known.</p>";
         section(&mut body, "Start-ups", &format!("{lead}{}", sheet(&startups)));
     }
     if let Some(price) = compare::price(report.rows) {
-        let lead = "<p>What best-effort activity got in each row; behind a value, its ratio to the same world \
-                    without reservations.</p>";
-        section(&mut body, "Price and other figures", &format!("{lead}{}", sheet(&price)));
+        let is_reserved = |row: &Row<'_>| row.record.reserved;
+        let is_price = report.rows.iter().any(is_reserved) && !report.rows.iter().all(is_reserved);
+        let (title, lead) = if is_price {
+            let lead = "<p>What best-effort activity got in each row; behind a value, its ratio to the same world \
+                        without reservations.</p>";
+            ("Price and other figures", lead)
+        } else {
+            ("Other figures", "")
+        };
+        let price = if price.used_columns().len() > COLUMNS_MAX { price.turned() } else { price };
+        section(&mut body, title, &format!("{lead}{}", sheet(&price)));
     }
     if let Some(plan) = report.plan {
-        section(&mut body, "The plan and its proofs", &plan_section(plan));
+        section(&mut body, "The plan and its proofs", &plan_section(plan, report.rows.is_empty()));
     }
     if !report.rows.is_empty() {
         section(&mut body, "What was in force", &in_force(report.rows));
@@ -93,10 +88,60 @@ pub fn page(report: &Report<'_>) -> String {
     document(title, &body)
 }
 
+/// The names of files without where they are.
+fn names_of(files: &str) -> String {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    files.split(", ").map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// The table of results and what is drawn of them.
+fn figures(out: &mut String, rows: &[Row<'_>]) {
+    let results = compare::results(rows);
+    if !results.lines.is_empty() {
+        let table = sheet(&results.without_dashes());
+        let content = match results.lines.len() {
+            0..=LINES_MAX => table,
+            lines => format!(
+                "<details class=\"shut\"><summary>{lines} lines of {}</summary>\n{table}</details>\n",
+                number_of(rows.len(), "result")
+            ),
+        };
+        section(out, "Results", &content);
+    }
+    let (some, all) = (rows.iter().any(|r| r.record.reserved), rows.iter().all(|r| r.record.reserved));
+    let title = if some && !all { "Before and after" } else { "Distributions" };
+    let charts = compare::blocks(rows).into_iter().filter_map(|block| {
+        let drawn = chart::charts(&block, rows);
+        (!drawn.is_empty()).then(|| (format!("{}: {}", block.name, chart::what(&block)), drawn))
+    });
+    drawings(out, title, charts.collect());
+    drawings(out, "Over time", over_time::over_time(rows));
+}
+
+/// Drawings, each with its name. Very many are folded: nobody looks at a hundred, and each is found by its name.
+fn drawings(out: &mut String, title: &str, drawings: Vec<(String, String)>) {
+    if drawings.is_empty() {
+        return;
+    }
+    let is_folded = drawings.len() > DRAWINGS_MAX;
+    let one = |(name, drawn): (String, String)| match is_folded {
+        true => format!(
+            "<details class=\"shut\"><summary><b>{}</b></summary>\n{drawn}</details>\n",
+            escape(&name)
+        ),
+        false => drawn,
+    };
+    let content: String = drawings.into_iter().map(one).collect();
+    section(out, title, &content);
+}
+
 /// The longest responses with the CPUs around them, or how to see them.
 fn who_ran(out: &mut String, report: &Report<'_>) {
     let drawn: String = report.timelines.iter().map(timeline).collect();
-    let missing = report.without_timeline.filter(|_| report.timelines.is_empty());
+    // Streams, start-ups and loads have no timeline, however they are run.
+    let activities = report.rows.iter().flat_map(|row| &row.record.activities);
+    let has_tasks = activities.into_iter().any(|activity| activity.kind == ActivityKind::Task);
+    let missing = report.without_timeline.filter(|_| report.timelines.is_empty() && has_tasks);
     let missing = missing.map_or(String::new(), |how| format!("<p class=\"faint\">{}</p>\n", escape(how)));
     if !drawn.is_empty() || !missing.is_empty() {
         section(out, "Who ran when", &format!("{drawn}{missing}"));
@@ -137,134 +182,23 @@ fn to_come(out: &mut String, rows: &[Row<'_>]) {
     }
 }
 
-/// The word on a badge.
-fn badge(outcome: Outcome) -> String {
-    format!("<span class=\"badge {}\">{outcome}</span>", Tone::of(outcome).word())
-}
-
-fn header(out: &mut String, title: &str, report: &Report<'_>) {
-    let summary = report.summary();
-    let (word, tone, sentence) = match (summary.outcome, report.plan.filter(|_| report.rows.is_empty())) {
-        (Some(outcome), _) => (outcome.to_string(), Tone::of(outcome).word(), summary.sentence),
-        (None, Some(plan)) if plan.refusals.is_empty() => {
-            let count = plan.reservations.len() + plan.streams.len();
-            (
-                "planned".to_owned(),
-                "good",
-                format!("{}, each with its proof.", number_of(count, "reservation")),
-            )
-        }
-        (None, Some(plan)) => {
-            let count = number_of(plan.refusals.len(), "promise");
-            ("refused".to_owned(), "bad", format!("{count} cannot be planned; below is what could be."))
-        }
-        (None, None) => ("no verdict".to_owned(), "faint", summary.sentence),
-    };
-    let mut facts: Vec<String> = Vec::new();
-    facts.extend(report.file.map(|f| format!("<code>{}</code>", escape(f))));
-    if let Some(row) = report.rows.last() {
-        let in_force = &row.record.in_force;
-        if !in_force.kernel.is_empty() {
-            facts.push(escape(&in_force.kernel));
-        }
-        if !in_force.cpus.is_empty() {
-            facts.push(format!("CPUs {}", in_force.cpus));
-        }
-        facts.push(observed(row.record));
-        facts.extend(row.record.seed.map(|seed| format!("seed {seed}")));
-    }
-    facts.extend(report.made.map(escape));
-    let _ = write!(
-        out,
-        "<header>\n<h1>{}</h1>\n<p class=\"verdict {tone}\"><span class=\"word\">{word}</span> {}</p>\n\
-         <p class=\"facts\">{}</p>\n",
-        escape(title),
-        escape(&sentence),
-        facts.join(" <span class=\"dot\">·</span> ")
-    );
-    for (reason, rows) in compare::degraded(report.rows) {
-        let _ = writeln!(
-            out,
-            "<p class=\"degraded\"><b>Degraded</b> ({}): {}</p>",
-            escape(&rows.join(", ")),
-            escape(reason)
-        );
-    }
-    for refusal in report.plan.iter().flat_map(|p| &p.refusals) {
-        let _ = writeln!(
-            out,
-            "<p class=\"degraded\"><b>Refused</b> {} <code>{}</code>: {}</p>",
-            escape(&refusal.activity),
-            escape(&refusal.promise.to_string()),
-            escape(&refusal.because)
-        );
-    }
-    out.push_str("</header>\n");
-}
-
-/// Every promise with what each row says, at a glance.
-fn matrix(out: &mut String, rows: &[Row<'_>]) {
-    let judged = compare::judged(rows);
-    if judged.is_empty() {
-        return;
-    }
-    let promise =
-        |j: &compare::Judged<'_>| format!("{} <code>{}</code>", escape(j.activity), escape(&j.promise));
-    let cell = |j: &compare::Judged<'_>, row: &Row<'_>| {
-        let verdict = j.by_row.iter().find(|(label, _)| *label == row.label);
-        format!("<td>{}</td>", verdict.map_or_else(String::new, |(_, v)| badge(v.outcome)))
-    };
-    let line = |head: &str, cells: String| format!("<tr><th scope=\"row\">{head}</th>{cells}</tr>\n");
-    // What there is more of stands below one another.
-    let (titles, lines): (Vec<String>, String) = if rows.len() > judged.len() {
-        let of_row = |row: &Row<'_>| line(&escape(&row.label), judged.iter().map(|j| cell(j, row)).collect());
-        (judged.iter().map(promise).collect(), rows.iter().map(of_row).collect())
-    } else {
-        let of_promise =
-            |j: &compare::Judged<'_>| line(&promise(j), rows.iter().map(|row| cell(j, row)).collect());
-        (rows.iter().map(|r| escape(&r.label)).collect(), judged.iter().map(of_promise).collect())
-    };
-    let titles: String = titles.iter().map(|title| format!("<th scope=\"col\">{title}</th>")).collect();
-    let content = format!(
-        "<div class=\"scroll\"><table class=\"matrix\">\n<thead><tr><th></th>{titles}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n"
-    );
-    section(out, "Promises", &content);
-}
-
-/// Every promise with what each row says, and why.
-fn reasons(out: &mut String, rows: &[Row<'_>]) {
-    let judged = compare::judged(rows);
-    if judged.is_empty() {
-        return;
-    }
-    let mut content = String::new();
-    for judged in judged {
-        let _ = write!(
-            content,
-            "<div class=\"scroll\"><table class=\"promise\">\n<caption><b>{}</b> <code>{}</code></caption>\n<tbody>\n",
-            escape(judged.activity),
-            escape(&judged.promise)
-        );
-        for (label, verdict) in judged.by_row {
-            let _ = writeln!(
-                content,
-                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
-                escape(label),
-                badge(verdict.outcome),
-                escape(&verdict.because)
-            );
-        }
-        content.push_str("</tbody></table></div>\n");
-    }
-    section(out, "Why", &content);
-}
+/// Lines of the table of results, those of its sections included, that are shown at once.
+const LINES_MAX: usize = 200;
+/// Drawings of a section that are shown at once.
+const DRAWINGS_MAX: usize = 8;
 
 /// Columns that a table may have; the rows of one with more are lists on every page, as all are on narrow ones.
 const COLUMNS_MAX: usize = 12;
 
 /// A sheet as a table; its sections are rows that span it.
 pub(crate) fn sheet(sheet: &Sheet) -> String {
+    keyed(sheet, false)
+}
+
+/// The same; where several columns name a line together, an empty first one means what stands above, and a list says it again.
+pub(crate) fn keyed(sheet: &Sheet, is_keyed: bool) -> String {
     let used = sheet.used_columns();
+    let mut above = String::new();
     let many = if used.len() > COLUMNS_MAX { " many" } else { "" };
     let mut out = format!("<div class=\"scroll\"><table class=\"sheet{many}\">\n<thead><tr>");
     for &column in &used {
@@ -290,8 +224,16 @@ pub(crate) fn sheet(sheet: &Sheet) -> String {
                     let cell = &cells[column];
                     let number = if sheet.columns[column].is_number { " number" } else { "" };
                     let (open, close) = if place == 0 { ("th scope=\"row\"", "th") } else { ("td", "td") };
-                    let class = format!("{}{number}", cell.tone.word());
-                    let text = escape(&cell.text).replace("&lt;= ", "≤ ");
+                    let none = if cell.text == "-" { " none" } else { "" };
+                    let class = format!("{}{number}{none}", cell.tone.word());
+                    let mut text = escape(&cell.text).replace("&lt;= ", "≤ ");
+                    if is_keyed && place == 0 {
+                        if text.is_empty() {
+                            text = format!("<span class=\"again\">{above}</span>");
+                        } else {
+                            above.clone_from(&text);
+                        }
+                    }
                     // What stands for the title where a row is shown as a list, on narrow pages.
                     let title = match sheet.columns[column].title.as_str() {
                         title if !title.is_empty() => {
@@ -308,7 +250,10 @@ pub(crate) fn sheet(sheet: &Sheet) -> String {
     out + "</tbody></table></div>\n"
 }
 
-fn plan_section(plan: &Plan) -> String {
+/// So many proofs are unfolded.
+const PROOFS_MAX: usize = 3;
+
+fn plan_section(plan: &Plan, is_alone: bool) -> String {
     let mut out = String::new();
     if let Some(total) = plan.total_bandwidth().filter(|_| !plan.reservations.is_empty()) {
         let _ = writeln!(
@@ -319,8 +264,11 @@ fn plan_section(plan: &Plan) -> String {
             escape(&plan.platform.name)
         );
     }
-    plan.reservations.iter().for_each(|planned| reservation(&mut out, planned));
-    plan.streams.iter().for_each(|planned| of_disk(&mut out, planned));
+    // Where there is nothing else a few are read at once.
+    let is_open = is_alone && plan.reservations.len() + plan.streams.len() <= PROOFS_MAX;
+    let open = if is_open { " open" } else { "" };
+    plan.reservations.iter().for_each(|planned| reservation(&mut out, planned, open));
+    plan.streams.iter().for_each(|planned| of_disk(&mut out, planned, open));
     for disk in &plan.disks {
         let _ = write!(out, "<p>Disk <b>{}</b>: {}.</p><ul>", escape(&disk.disk), escape(&disk.in_words()));
         disk.because.iter().for_each(|why| {
@@ -348,14 +296,14 @@ fn plan_section(plan: &Plan) -> String {
     out
 }
 
-fn reservation(out: &mut String, planned: &PlannedReservation) {
+fn reservation(out: &mut String, planned: &PlannedReservation, open: &str) {
     let r = &planned.reservation;
     let flags =
         [(r.reclaim, ", reclaims unused bandwidth"), (r.demote, ", runs on as a fair task when used up")];
     let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, text)| *text).collect();
     let _ = write!(
         out,
-        "<details class=\"proof\"><summary><b>{}</b> {} in {} of each {} <span>({} of a CPU{flags})</span></summary>\n<dl>\n",
+        "<details class=\"proof\"{open}><summary><b>{}</b> {} in {} of each {} <span>({} of a CPU{flags})</span></summary>\n<dl>\n",
         escape(&planned.activity),
         chosen_time(r.runtime),
         chosen_time(r.deadline),
@@ -365,11 +313,11 @@ fn reservation(out: &mut String, planned: &PlannedReservation) {
     argument(out, &planned.promises, &planned.proof);
 }
 
-fn of_disk(out: &mut String, planned: &PlannedStream) {
+fn of_disk(out: &mut String, planned: &PlannedStream, open: &str) {
     let r = &planned.reservation;
     let _ = write!(
         out,
-        "<details class=\"proof\"><summary><b>{}</b> {} in batches of {}, each there within {} <span>(a buffer of {})</span></summary>\n<dl>\n",
+        "<details class=\"proof\"{open}><summary><b>{}</b> {} in batches of {}, each there within {} <span>(a buffer of {})</span></summary>\n<dl>\n",
         escape(&planned.activity),
         r.rate,
         r.batch,
@@ -427,12 +375,17 @@ fn argument(out: &mut String, promises: &[Promise], proof: &Proof) {
     out.push_str("</dl></details>\n");
 }
 
+/// What was in force of more rows is not printed.
+const IN_FORCE_MAX: usize = 5;
+
 /// One fold per row: machine, threads as read back, environment.
 fn in_force(rows: &[Row<'_>]) -> String {
     let mut out = String::new();
+    // On paper it is unfolded.
+    let class = if rows.len() > IN_FORCE_MAX { " class=\"shut\"" } else { "" };
     for row in rows {
         let record = row.record;
-        let _ = write!(out, "<details><summary><b>{}</b></summary>\n<dl>\n", escape(&row.label));
+        let _ = write!(out, "<details{class}><summary><b>{}</b></summary>\n<dl>\n", escape(&row.label));
         let mut entry = |term: &str, content: &str| {
             let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", escape(term), escape(content));
         };
@@ -475,7 +428,7 @@ fn in_force(rows: &[Row<'_>]) -> String {
         out.push_str("</dl>\n");
         if !record.in_force.threads.is_empty() {
             out.push_str(
-                "<div class=\"scroll\"><table><thead><tr><th>activity</th><th class=\"number\">thread</th>\
+                "<div class=\"scroll\"><table class=\"threads\"><thead><tr><th>activity</th><th class=\"number\">thread</th>\
                  <th>policy</th><th>CPUs</th><th></th></tr></thead><tbody>\n",
             );
             for thread in &record.in_force.threads {

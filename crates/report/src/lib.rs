@@ -30,5 +30,5 @@ pub use counted::Counted;
 pub use paper::Paper;
 pub use quantity::number_of;
 pub use row::{Report, Row, Summary, summary, summary_of_all};
-pub use text::Style;
+pub use text::{Style, Tone};
 pub use timeline::Timeline;

@@ -4,7 +4,7 @@ use surety_model::record::Distribution;
 
 use crate::html::{self, escape};
 use crate::table::{self, Check};
-use crate::text::Style;
+use crate::text::{Style, Tone};
 use crate::timeline::Timeline;
 
 /// Pieces in their order.
@@ -21,6 +21,10 @@ enum Piece {
     Checks(Vec<Check>),
     Distributions(String, Vec<(String, Distribution)>),
     Timeline(Box<Timeline>),
+    /// What was found, in a banner on a page: its tone, the word that leads it (not on a terminal), and the sentence.
+    Found(Tone, String, String),
+    /// Sentences below one another.
+    Notes(Vec<String>),
     Gap,
 }
 
@@ -62,6 +66,16 @@ impl Paper {
         self.add(Piece::Timeline(Box::new(timeline)))
     }
 
+    /// What was found, in a sentence; on a page a banner with its tone and a word.
+    pub fn found(&mut self, tone: Tone, word: &str, sentence: impl Into<String>) -> &mut Paper {
+        self.add(Piece::Found(tone, word.to_owned(), sentence.into()))
+    }
+
+    /// Notes as a list.
+    pub fn notes(&mut self, notes: Vec<String>) -> &mut Paper {
+        self.add(Piece::Notes(notes))
+    }
+
     /// An empty line.
     pub fn gap(&mut self) -> &mut Paper {
         self.add(Piece::Gap)
@@ -80,6 +94,8 @@ impl Paper {
             Piece::Checks(checks) => table::checks(checks, style),
             Piece::Distributions(title, drawn) => bars(title, drawn, style),
             Piece::Timeline(_) => String::new(),
+            Piece::Found(_, _, sentence) => table::led("", sentence, style),
+            Piece::Notes(notes) => notes.iter().map(|note| table::led("- ", note, style)).collect(),
             Piece::Gap => "\n".to_owned(),
         };
         self.pieces.iter().map(piece).collect()
@@ -90,7 +106,12 @@ impl Paper {
         let piece = |piece: &Piece| match piece {
             Piece::Led(lead, text) if lead.is_empty() => format!("<p>{}</p>\n", escape(text)),
             Piece::Led(lead, text) => format!("<p><b>{}</b> {}</p>\n", escape(lead.trim()), escape(text)),
-            Piece::Cells(_, header, rows) => html::sheet(&table::sheet_of(header, rows)),
+            Piece::Cells(keys, header, rows) => html::keyed(&table::sheet_of(header, rows), *keys > 1),
+            Piece::Found(tone, word, sentence) => html::banner(word, tone.word(), sentence),
+            Piece::Notes(notes) => {
+                let notes: String = notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
+                format!("<ul>\n{notes}</ul>\n")
+            }
             Piece::Checks(checks) => checks.iter().map(check).collect(),
             Piece::Distributions(title, drawn) => {
                 format!("<pre>{}</pre>\n", escape(&bars(title, drawn, &Style::plain(100))))

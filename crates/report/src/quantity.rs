@@ -71,6 +71,13 @@ impl TimeUnit {
     }
 }
 
+/// A limit in four significant digits, rounded up, without digits that say nothing.
+pub(crate) fn at_most(limit: Nanos) -> String {
+    let digits = limit.get().unsigned_abs().checked_ilog10().map_or(0, |log| log + 1);
+    let step = 10_i64.pow(digits.saturating_sub(4));
+    chosen_time(Nanos::new((limit.get() / step + i64::from(limit.get() % step > 0)).saturating_mul(step)))
+}
+
 /// A time someone chose: `40 ms`, up to three decimals, none that say nothing.
 pub(crate) fn chosen_time(time: Nanos) -> String {
     let unit = TimeUnit::fitting(time);
@@ -169,6 +176,11 @@ mod tests {
         assert_eq!(chosen_time(Nanos::from_millis(40)), "40 ms");
         assert_eq!(chosen_time(Nanos::new(26_123_456)), "26.123 ms");
         assert_eq!(chosen_time(Nanos::ZERO), "0 ns");
+        for (ns, text) in
+            [(40_049_000, "40.05 ms"), (40_000_000, "40 ms"), (40_040_001, "40.05 ms"), (7, "7 ns")]
+        {
+            assert_eq!(at_most(Nanos::new(ns)), text);
+        }
     }
 
     #[test]

@@ -30,6 +30,10 @@ impl<'a> Row<'a> {
 pub struct Report<'a> {
     /// The workload's title.
     pub title: Option<&'a str>,
+    /// What a page is called in place of the title.
+    pub heading: Option<&'a str>,
+    /// What was found, where nothing is judged: a page has it in place of a verdict.
+    pub lead: Option<&'a str>,
     /// The file the workload was read from.
     pub file: Option<&'a str>,
     /// Rows in the order in which they were made.
@@ -119,7 +123,8 @@ fn summary_of(last: &Row<'_>, rows: &[Row<'_>]) -> Summary {
     if let Some(prover) = decisions.iter().find_map(|d| d.kept_by) {
         sentence += &match of {
             1 => format!(", by proof ({prover})"),
-            _ => format!(", {by_proof} of them by proof ({prover})"),
+            _ if outcome == Outcome::Kept => format!(", {by_proof} of them by proof ({prover})"),
+            _ => format!(", {by_proof} kept by proof ({prover})"),
         };
     }
     if let Some(prover) = decisions.iter().find_map(|d| d.contradicts) {

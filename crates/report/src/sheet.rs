@@ -65,6 +65,8 @@ impl Column {
 
 /// Space between columns.
 const GAP: usize = 2;
+/// So many sections of one line stand side by side when they are turned.
+const SIDE_BY_SIDE_MAX: usize = 8;
 /// A column of texts is not made narrower than this, nor than its longest word, before panels are tried.
 const NARROW: usize = 12;
 
@@ -72,6 +74,87 @@ impl Sheet {
     /// The columns in which any line says something; the first always.
     pub(crate) fn used_columns(&self) -> Vec<usize> {
         (0..self.columns.len()).filter(|&c| c == 0 || self.cells().any(|l| !l[c].text.is_empty())).collect()
+    }
+
+    /// The sheet without columns in which every line has a dash or nothing.
+    pub(crate) fn without_dashes(&self) -> Sheet {
+        let says = |column: usize| {
+            column == 0 || self.cells().any(|cells| !matches!(cells[column].text.as_str(), "" | "-"))
+        };
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|column| says(*column)).collect();
+        let of = |cells: &Vec<Cell>| kept.iter().map(|column| cells[*column].clone()).collect();
+        let lines = self.lines.iter().map(|line| match line {
+            Line::Cells(cells) => Line::Cells(of(cells)),
+            section => section.clone(),
+        });
+        Sheet {
+            columns: kept.iter().map(|column| self.columns[*column].clone()).collect(),
+            lines: lines.collect(),
+        }
+    }
+
+    /// Its lines as columns: for a sheet of many columns and few lines. Where each of a few sections has one line they stand
+    /// side by side, else below one another.
+    pub(crate) fn turned(&self) -> Sheet {
+        if let Some(turned) = self.side_by_side() {
+            return turned;
+        }
+        let mut names: Vec<String> = Vec::new();
+        self.cells().for_each(|cells| {
+            if !names.contains(&cells[0].text) {
+                names.push(cells[0].text.clone());
+            }
+        });
+        let mut turned = Sheet { columns: vec![Column::words("")], lines: Vec::new() };
+        turned.columns.extend(names.iter().map(|name| Column::numbers(name, 0)));
+        let mut rest = self.lines.as_slice();
+        while let Some((first, behind)) = rest.split_first() {
+            let of_section = behind.iter().take_while(|line| matches!(line, Line::Cells(_))).count();
+            let (own, next) = match first {
+                Line::Section(..) => {
+                    turned.lines.push(first.clone());
+                    behind.split_at(of_section)
+                }
+                Line::Cells(_) => rest.split_at(of_section + 1),
+            };
+            rest = next;
+            for column in 1..self.columns.len() {
+                let mut cells = vec![Cell::plain(self.columns[column].title.as_str())];
+                cells.resize_with(names.len() + 1, Cell::default);
+                for line in own {
+                    let Line::Cells(from) = line else { continue };
+                    let at = names.iter().position(|name| *name == from[0].text);
+                    cells[at.map_or(0, |at| at + 1)] = from[column].clone();
+                }
+                if cells[1..].iter().any(|cell| !cell.text.is_empty()) {
+                    turned.lines.push(Line::Cells(cells));
+                }
+            }
+        }
+        turned
+    }
+
+    /// A column for each section; `None` where there are many, or one has several lines.
+    fn side_by_side(&self) -> Option<Sheet> {
+        let (pairs, []) = self.lines.as_chunks::<2>() else { return None };
+        let of_pair = |pair: &[Line; 2]| match pair {
+            [Line::Section(name, _), Line::Cells(cells)] => Some((name.clone(), cells.clone())),
+            _ => None,
+        };
+        let sections: Vec<(String, Vec<Cell>)> = pairs.iter().map(of_pair).collect::<Option<_>>()?;
+        if sections.len() > SIDE_BY_SIDE_MAX {
+            return None;
+        }
+        let titles = sections.iter().map(|(name, _)| Column::numbers(name, 0));
+        let line = |column: usize| {
+            let title = Cell::plain(self.columns[column].title.as_str());
+            std::iter::once(title).chain(sections.iter().map(|(_, cells)| cells[column].clone())).collect()
+        };
+        let says = |cells: &Vec<Cell>| cells[1..].iter().any(|cell| !cell.text.is_empty());
+        Some(Sheet {
+            columns: std::iter::once(Column::words("")).chain(titles).collect(),
+            lines: (1..self.columns.len()).map(line).filter(says).map(Line::Cells).collect(),
+        })
     }
 
     fn cells(&self) -> impl Iterator<Item = &Vec<Cell>> {
@@ -242,6 +325,29 @@ mod tests {
         });
         let line = |texts: &&[&str]| Line::Cells(texts.iter().map(|t| Cell::plain(*t)).collect());
         Sheet { columns: columns.collect(), lines: cells.iter().map(line).collect() }
+    }
+
+    #[test]
+    fn columns_of_dashes_go_and_many_columns_become_lines() {
+        let given = sheet(&[&["a", "1", "-", ""], &["b", "-", "", "2"]], &[0, 0, 0, 0]);
+        let kept = given.without_dashes();
+        assert_eq!(kept.columns.iter().map(|c| c.title.as_str()).collect::<Vec<_>>(), ["name", "c1", "c3"]);
+        let texts = |sheet: &Sheet| -> Vec<Vec<String>> {
+            sheet.cells().map(|cells| cells.iter().map(|cell| cell.text.clone()).collect()).collect()
+        };
+        assert_eq!(texts(&kept), [["a", "1", ""], ["b", "-", "2"]]);
+        let mut sections = given.clone();
+        sections.lines.push(sections.lines[1].clone());
+        sections.lines.insert(0, Line::Section("one".to_owned(), String::new()));
+        sections.lines.insert(2, Line::Section("two".to_owned(), String::new()));
+        let turned = sections.turned();
+        assert_eq!(turned.columns.iter().map(|c| c.title.as_str()).collect::<Vec<_>>(), ["", "a", "b"]);
+        assert_eq!(texts(&turned), [["c1", "1", ""], ["c2", "-", ""], ["c1", "", "-"], ["c3", "", "2"]]);
+        assert!(matches!(turned.lines[3], Line::Section(..)));
+        sections.lines.pop();
+        let beside = sections.turned();
+        assert_eq!(beside.columns.iter().map(|c| c.title.as_str()).collect::<Vec<_>>(), ["", "one", "two"]);
+        assert_eq!(texts(&beside), [["c1", "1", "-"], ["c2", "-", ""], ["c3", "", "2"]]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use bars::distributions;
 pub use counted::counted;
 pub use explain::explain;
 pub use front::front;
-pub use latency::latency;
+pub use latency::{latency, latest};
 pub use left::left;
 pub use noise::noise;
 pub use tested::tested;

@@ -42,13 +42,19 @@ impl Style {
 
 /// How a piece of text is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub enum Tone {
+    /// As any text.
     #[default]
     Plain,
+    /// What is to be read first.
     Strong,
+    /// A promise kept.
     Good,
+    /// A promise broken.
     Bad,
+    /// Undecided.
     Open,
+    /// What may be passed over.
     Faint,
 }
 

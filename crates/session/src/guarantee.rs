@@ -12,6 +12,7 @@ use surety_fit::{WorkFit, fit_thread};
 use surety_host::{Bindings, HostWorld, Scratch};
 use surety_kernel::facts::MachineFacts;
 use surety_model::claim::Claim;
+use surety_model::event::TraceSink;
 use surety_model::plan::{Homes, Left, Plan, Refusal, SimulationEvidence};
 use surety_model::platform::Platform;
 use surety_model::record::{Evidence, Record};
@@ -28,7 +29,7 @@ use crate::context::{Context, Stage};
 use crate::division::{self, Division};
 use crate::failure::Failure;
 use crate::histories::{Histories, Measuring, Seen};
-use crate::longest;
+use crate::longest::{self, Longest};
 use crate::machine::this_machine;
 use crate::modelled::ModelledDisks;
 use crate::permission;
@@ -466,9 +467,15 @@ impl<'a> Guarantee<'a> {
         }
     }
 
-    fn simulate(&self, state: State, workload: &Workload) -> Result<Record, WorldError> {
-        let mut watch = self.context.watch(&state.to_string(), None);
-        SimWorld::new(self.platform.clone()).run(workload, &self.request.options, &mut *watch)
+    fn simulate(&mut self, state: State, workload: &Workload) -> Result<Record, WorldError> {
+        let mut longest = if self.request.draws { Longest::of(workload) } else { None };
+        let record = {
+            let sink = longest.as_mut().map(|longest| longest as &mut dyn TraceSink);
+            let mut watch = self.context.watch(&state.to_string(), sink);
+            SimWorld::new(self.platform.clone()).run(workload, &self.request.options, &mut *watch)?
+        };
+        self.draw(state, longest.and_then(Longest::finish));
+        Ok(record)
     }
 
     /// Analysis and both simulations; the reserved one joins every proof as evidence.

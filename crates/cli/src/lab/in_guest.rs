@@ -90,7 +90,7 @@ fn workload(
     let storing = Storing { file_version: None, compression: Some(Packing::None) };
     let output = trace.then(|| TraceOutput::create(Path::new(TRACE), &storing, Vec::new())).transpose()?;
     let wake_ups = WakeUps::of(workload.tasks.iter().map(|t| t.name.as_str()));
-    let mut seen = Seen { channel, wake_ups, output };
+    let mut seen = Seen { channel, wake_ups, window: None, output };
     let kernel = RealKernel::new();
     // Threads of the kernel, and settings of disks, are changed under it, as on any machine.
     let journal =
@@ -102,9 +102,10 @@ fn workload(
     let world = if partitioned { world.partitioned() } else { world };
     let world = if *untraced { world.untraced() } else { world };
     let record = world.run(&workload, &options, &mut seen)?;
-    let Seen { channel, wake_ups, output } = seen;
+    let Seen { channel, wake_ups, window, output } = seen;
     channel.result(&document(&record), &wake_ups.finish())?;
     if let Some(output) = output {
+        window.into_iter().for_each(|window| channel.observed(window));
         output.finish("mono")?;
         channel.trace(Path::new(TRACE))?;
         // It is memory of the guest's, which the next run may need.
@@ -184,12 +185,18 @@ fn document(record: &Record) -> String {
 struct Seen<'c> {
     channel: &'c mut Channel,
     wake_ups: WakeUps,
+    /// Told behind the run, whose time it is not.
+    window: Option<(Nanos, Nanos)>,
     output: Option<TraceOutput>,
 }
 
 impl Observer for Seen<'_> {
     fn progress(&mut self, done: Nanos, total: Nanos) {
         self.channel.progress(done, total);
+    }
+
+    fn observes(&mut self, window: (Nanos, Nanos)) {
+        self.window = Some(window);
     }
 
     fn notice(&mut self, text: &str) {

@@ -106,7 +106,12 @@ fn as_root_every_world_speaks_and_the_reservation_is_in_force() {
         _ => 4,
     };
     assert_eq!(output.status.code(), Some(code), "{verdict}");
-    assert!(std::fs::read_to_string(&page).unwrap().contains("</html>"));
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("</html>"));
+    for state in ["host unreserved", "sim unreserved", "sim reserved", "host reserved"] {
+        assert!(page.contains(&format!("<b>{state}: player, job ")), "no timeline of {state}");
+    }
+    assert!(page.contains("<b>Reserved</b> for player <code>"));
 }
 
 #[test]

@@ -241,7 +241,7 @@ fn a_workload_runs_in_the_guest_and_its_trace_comes_back() {
     let said = "format = 1\n[[task]]\nname = \"ticker\"\nperiod = \"10ms\"\nwork = \"1ms\"\n\
                 promise = [\"response <= 10ms @ 50%\"]\n";
     std::fs::write(&workload, said).unwrap();
-    let trace = files.path().join("t.dat");
+    let (trace, page) = (files.path().join("t.dat"), files.path().join("page.html"));
     let (workload, trace) = (workload.to_str().unwrap(), trace.to_str().unwrap());
     let world = format!("lab:{kernel}");
     let output = watched.run(&[
@@ -255,9 +255,15 @@ fn a_workload_runs_in_the_guest_and_its_trace_comes_back() {
         "100ms",
         "--trace",
         trace,
+        "--html",
+        page.to_str().unwrap(),
         "--json",
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    // The guest says which of its events it observed: of them the longest response is drawn.
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_eq!(page.matches("<figure class=\"timeline\">").count(), 1);
+    assert!(page.contains("<b>ticker, job ") && page.contains(">deadline 10 ms<"));
     let file = surety_model::formats::record::read(&text(&output)).unwrap();
     let record = &file.results[0].record;
     assert_eq!(record.world, world);

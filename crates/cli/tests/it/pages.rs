@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{errors, surety};
+use crate::common::{alone, errors, is_root, surety};
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
@@ -78,6 +78,58 @@ fn pages_draw_who_ran_around_the_longest_response() {
     );
 }
 
+/// Thirty tasks with long names, each with a promise, in eight combinations.
+fn large() -> String {
+    let task = |n: usize| {
+        format!(
+            "[[task]]\nname = \"axis-{n:02}-position-and-torque-loop\"\nperiod = \"20ms\"\nwork = \"400us\"\n\
+             promise = [\"response <= 20ms @ 99%\"]\n"
+        )
+    };
+    let tasks: String = (0..30).map(task).collect();
+    format!(
+        "format = 1\n{tasks}[[load]]\nname = \"background-compilation\"\nkind = \"spinners\"\ncount = 1\n\
+         [vary]\n\"load.background-compilation.count\" = [0, 1, 2, 3, 4, 5, 6, 8]\n"
+    )
+}
+
+/// A promise that no reservation keeps, beside one that is easily kept.
+const REFUSED: &str = "format = 1\n[[task]]\nname = \"encoder\"\nperiod = \"20ms\"\nlate = \"skip\"\n\
+    work = { kind = \"lognormal\", mean = \"17ms\", p99 = \"26ms\" }\npromise = [\"response <= 20ms @ 99%\"]\n\
+    [[task]]\nname = \"audio\"\nperiod = \"10ms\"\nwork = \"1ms\"\npromise = [\"response <= 10ms @ 99%\"]\n";
+
+/// Commands of every kind of page; `trace` and `records` are written by the first two.
+fn commands(trace: &str, records: &str, large: &str, refused: &str) -> Vec<Vec<String>> {
+    let player = "examples/video-player.toml";
+    let lines = [
+        format!("run {player} --on sim --for 2s --trace {trace}"),
+        format!("run {player} --on sim analysis --for 2s"),
+        "run examples/policies-under-load.toml --on sim --for 1s".to_owned(),
+        format!("run {large} --on sim --for 100ms"),
+        "run examples/guaranteed-streams.toml --on sim --for 3s".to_owned(),
+        "run examples/disk-schedulers.toml --on sim --for 500ms".to_owned(),
+        "run examples/link.toml --on sim --for 1s".to_owned(),
+        "run examples/irq-reservation.toml --on sim --for 500ms".to_owned(),
+        format!("plan {player}"),
+        format!("plan {refused}"),
+        "plan examples/guaranteed-streams.toml".to_owned(),
+        format!("trace explain {trace} --comm player"),
+        format!("trace stats {trace} --comm player --distribution"),
+        format!("run {player} --on sim --for 1s --ab {AB} --pairs 5"),
+        format!("report {records}"),
+        format!("compare {records} {records}"),
+        "latency --jobs 200 --policy fair".to_owned(),
+        "noise --for 200ms".to_owned(),
+        "reproduce spinner --on sim".to_owned(),
+    ];
+    let mut commands: Vec<Vec<String>> =
+        lines.iter().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
+    if is_root() {
+        commands.push(["guarantee", refused, "--for", "1s"].map(str::to_owned).to_vec());
+    }
+    commands
+}
+
 #[test]
 fn nothing_is_wider_than_the_window() {
     let found = BROWSERS.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
@@ -85,37 +137,45 @@ fn nothing_is_wider_than_the_window() {
         eprintln!("SKIPPED: no browser to look at pages with (Debian: chromium)");
         return;
     };
+    let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
-    let (one, varied, trace, times) = (at("one.html"), at("varied.html"), at("trace.dat"), at("times.html"));
-    let (planned, explained, compared) = (at("plan.html"), at("explained.html"), at("compared.html"));
     let of = |path: &Path| path.to_str().unwrap().to_owned();
-    let (player, policies) = ("examples/video-player.toml", "examples/policies-under-load.toml");
-    for arguments in [
-        vec!["run", player, "--on", "sim", "analysis", "--for", "2s", "--html", &of(&one)],
-        vec!["run", policies, "--on", "sim", "--for", "1s", "--html", &of(&varied)],
-        vec!["run", player, "--on", "sim", "--for", "2s", "--trace", &of(&trace)],
-        vec!["plan", player, "--html", &of(&planned)],
-        vec!["trace", "explain", &of(&trace), "--comm", "player", "--html", &of(&explained)],
-        vec![
-            "run",
-            player,
-            "--on",
-            "sim",
-            "--for",
-            "1s",
-            "--ab",
-            AB,
-            "--pairs",
-            "5",
-            "--html",
-            &of(&compared),
-        ],
-        vec!["trace", "stats", &of(&trace), "--comm", "player", "--distribution", "--html", &of(&times)],
-    ] {
+    let (records, large_file, refused) = (at("records.json"), at("large.toml"), at("refused.toml"));
+    std::fs::write(&large_file, large()).unwrap();
+    std::fs::write(&refused, REFUSED).unwrap();
+    let told = surety(&["run", "examples/video-player.toml", "--on", "sim", "--for", "1s", "--json"]);
+    std::fs::write(&records, &told.stdout).unwrap();
+    let commands = commands(&of(&at("trace.dat")), &of(&records), &of(&large_file), &of(&refused));
+    let mut pages = Vec::new();
+    for (number, command) in commands.iter().enumerate() {
+        let page = at(&format!("{number:02}-{}.html", command[0]));
+        let to = of(&page);
+        let arguments: Vec<&str> =
+            command.iter().map(String::as_str).chain(["--html", to.as_str()]).collect();
         let output = surety(&arguments);
-        assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{arguments:?}: {}", errors(&output));
+        // What a machine ends early has a page of what was finished.
+        let is_whole = matches!(output.status.code(), Some(0 | 1 | 4)) || command[0] == "guarantee";
+        assert!(is_whole && page.exists(), "{arguments:?}: {}", errors(&output));
+        pages.push(page);
     }
-    let pages = [&one, &varied, &times, &planned, &explained, &compared];
+    let pages: Vec<&PathBuf> = pages.iter().collect();
     assert_eq!(looked_at(browser, directory.path(), &pages), (2 * pages.len(), String::new()));
+}
+
+/// What is very large is a matrix of marks, and what is read later is folded.
+#[test]
+fn large_pages_begin_with_a_matrix_of_marks_and_fold_the_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, page) = (directory.path().join("large.toml"), directory.path().join("large.html"));
+    std::fs::write(&file, large()).unwrap();
+    let (file, to) = (file.to_str().unwrap(), page.to_str().unwrap());
+    let output = surety(&["run", file, "--on", "sim", "--for", "100ms", "--html", to]);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", errors(&output));
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (matrix, rest) = text.split_once("<h2>Results</h2>").unwrap();
+    let body = matrix.split_once("<tbody>").unwrap().1;
+    assert_eq!((body.matches("<tr>").count(), body.matches("class=\"mark badge").count()), (30, 30 * 8));
+    // Drawings of each task, reasons of each promise, what was in force in each result, and the lines of the table.
+    assert_eq!(rest.matches("<details class=\"shut\">").count(), 30 + 30 + 8 + 1);
 }

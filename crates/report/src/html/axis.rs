@@ -71,7 +71,8 @@ impl TimeAxis {
         for value in values {
             let x = self.x(value);
             if ticks.last().is_none_or(|(last, _)| x - last >= 46.0) {
-                ticks.push((x, chosen_time(Nanos::from_f64_rounded(value))));
+                let time = Nanos::from_f64_rounded(value);
+                ticks.push((x, if time == Nanos::ZERO { "0".to_owned() } else { chosen_time(time) }));
             }
         }
         ticks

@@ -14,7 +14,7 @@ use surety_units::Nanos;
 use super::axis::TimeAxis;
 use super::escape;
 use crate::compare::Block;
-use crate::quantity::{chosen_time, percent, probability};
+use crate::quantity::{at_most, chosen_time, percent, probability};
 use crate::row::Row;
 
 /// Colours of rows beside the first of each world and state.
@@ -38,8 +38,9 @@ const STRIP_LEFT: f64 = 6.0;
 const STRIP: f64 = 70.0;
 /// Height of a strip's bars at most.
 const BARS: f64 = 42.0;
-/// What a letter of a label takes, more or less.
+/// What a letter takes in a tick, and in a bold text, more or less: the widest of the usual fonts.
 const LETTER: f64 = 7.6;
+const BOLD: f64 = 9.0;
 
 /// A drawing for each width, of which the page shows one.
 pub(super) fn both(draw: impl Fn(&Frame) -> String) -> String {
@@ -54,6 +55,11 @@ struct Series<'a> {
     limits: &'a [(f64, Nanos)],
     /// Style class: colour by reserved or not, dashes by world.
     class: String,
+}
+
+/// What a block's drawings are of.
+pub(super) fn what(block: &Block) -> &'static str {
+    if block.metric == Metric::Latency { "latency" } else { "response time" }
 }
 
 /// Both drawings of a block; empty when no row observed anything.
@@ -73,7 +79,7 @@ pub(super) fn charts(block: &Block, rows: &[Row<'_>]) -> String {
         (from, to) = (from.min(mark), to.max(mark));
     }
     let axis_in = |left: f64, right: f64| TimeAxis::new(from, to, left, right);
-    let what = if block.metric == Metric::Latency { "latency" } else { "response time" };
+    let what = what(block);
     let scale = if axis_in(0.0, 1.0).is_log() { "logarithmic" } else { "linear" };
     let name = escape(&block.name);
     let past = match &mark {
@@ -94,7 +100,7 @@ pub(super) fn charts(block: &Block, rows: &[Row<'_>]) -> String {
         0 => "",
         _ => " A promise is a corner that no line may enter.",
     };
-    let skipped = match series.iter().any(|s| s.activity.skipped > 0) {
+    let skipped = match series.iter().any(|s| s.observed.is_some_and(|o| o.never > 0)) {
         true => " A skipped activation never ends: its line does not fall to zero.",
         false => "",
     };
@@ -206,10 +212,21 @@ pub(super) fn time_axis(
     (top, bottom): (f64, f64),
     what: &str,
 ) {
+    let mut written = 0.0;
     for (x, label) in axis.ticks() {
         line(out, x, top, x, bottom, "grid");
-        let (x, anchor) = anchored(frame, x, label.len() as f64 * LETTER);
-        text(out, x, bottom + 17.0, &format!("tick {anchor}"), &label);
+        let length = label.len() as f64 * LETTER;
+        let (x, anchor) = anchored(frame, x, length);
+        let left = match anchor {
+            "start" => x,
+            "mid" => x - length / 2.0,
+            _ => x - length,
+        };
+        // A rule whose text would run into the one before stands alone.
+        if left >= written {
+            text(out, x, bottom + 18.0, &format!("tick {anchor}"), &label);
+            written = left + length;
+        }
     }
     line(out, frame.left, bottom, frame.right, bottom, "axis");
     let title = format!("{what}{}", if axis.is_log() { ", logarithmic" } else { "" });
@@ -220,7 +237,7 @@ fn strips(frame: &Frame, series: &[Series<'_>], axis: &TimeAxis, mark: Option<&M
     let top = 22.0;
     let notes: Vec<(String, &str)> = series.iter().map(|s| note(s, mark)).collect();
     // The note stands behind the label, or below where they have no room.
-    let room = ((frame.right - frame.left) / LETTER) as usize;
+    let room = ((frame.right - frame.left) / BOLD) as usize;
     let lengths = series.iter().zip(&notes).map(|(s, (note, _))| s.label.chars().count() + note.len() + 2);
     let below = if lengths.max().unwrap_or(0) > room { 16.0 } else { 0.0 };
     let strip = STRIP + below;
@@ -231,7 +248,7 @@ fn strips(frame: &Frame, series: &[Series<'_>], axis: &TimeAxis, mark: Option<&M
         let x = axis.x(mark.at);
         line(&mut out, x, top - 6.0, x, bottom, "deadline");
         let label = format!("{} {}", mark.word, chosen_time(Nanos::from_f64_rounded(mark.at)));
-        let (x, class) = anchored(frame, x, label.len() as f64 * LETTER);
+        let (x, class) = anchored(frame, x, label.len() as f64 * BOLD);
         text(&mut out, x, top - 10.0, &format!("deadline-text {class}"), &label);
     }
     for (index, (s, (note, class))) in series.iter().zip(&notes).enumerate() {
@@ -252,11 +269,14 @@ fn strips(frame: &Frame, series: &[Series<'_>], axis: &TimeAxis, mark: Option<&M
 /// What is said of a strip beside its label, and how.
 fn note(s: &Series<'_>, mark: Option<&Mark>) -> (String, &'static str) {
     let Some(observed) = s.observed else { return ("proven limits".to_owned(), "tick") };
-    let n = observed.histogram.count();
+    let n = match (observed.histogram.count(), observed.count()) {
+        (ended, all) if ended < all => format!("{ended} of {all} ended"),
+        (ended, _) => format!("n = {ended}"),
+    };
     match s.activity.miss_ratio().filter(|_| mark.is_some_and(|m| m.word == "deadline")) {
-        None => (format!("n = {n}"), "tick"),
-        Some(ratio) if s.activity.missed > 0 => (format!("{} missed, n = {n}", percent(ratio)), "late"),
-        Some(_) => (format!("none missed, n = {n}"), "none-late"),
+        None => (n, "tick"),
+        Some(ratio) if s.activity.missed > 0 => (format!("{} missed, {n}", percent(ratio)), "late"),
+        Some(_) => (format!("none missed, {n}"), "none-late"),
     }
 }
 
@@ -273,7 +293,7 @@ fn bounds(out: &mut String, frame: &Frame, limits: &[(f64, Nanos)], axis: &TimeA
         line(out, x, base - 30.0, x, base, "bound");
         let is_right = x > (frame.left + frame.right) / 2.0;
         let x_text = if is_right { (x - 6.0, "tick end") } else { (x + 6.0, "tick") };
-        let label = format!("{} within {}", probability(*p), chosen_time(*limit));
+        let label = format!("{} within {}", probability(*p), at_most(*limit));
         let length = label.len() as f64 * LETTER;
         let from = if is_right { x_text.0 - length } else { x_text.0 };
         let is_free = written.iter().all(|(a, b)| from + length < *a || from > *b);
@@ -403,7 +423,7 @@ fn tail(frame: &Frame, series: &[Series<'_>], axis: &TimeAxis, corners: &[Corner
             floor - top
         );
         // The texts stand above the drawing, where no line passes.
-        let length = corner.text.len() as f64 * LETTER;
+        let length = corner.text.len() as f64 * BOLD;
         let (x_text, class) = match x {
             x if x + 6.0 + length < width => (x + 6.0, "start"),
             x if x - 6.0 > length => (x - 6.0, "end"),
@@ -461,6 +481,20 @@ fn curve(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_ticks_do_not_run_into_each_other() {
+        let count = |width: f64| {
+            let frame = Frame { width, left: 66.0, right: width - 4.0 };
+            let axis = TimeAxis::linear(9_800.0, 10_200.0, frame.left, frame.right);
+            let mut out = String::new();
+            time_axis(&mut out, &frame, &axis, (0.0, 100.0), "response time");
+            (out.matches("<line").count(), out.matches("class=\"tick").count())
+        };
+        let ((rules, texts), (wide_rules, wide_texts)) = (count(330.0), count(860.0));
+        assert!(texts >= 2 && texts < rules - 1, "{texts} texts of {rules} rules");
+        assert_eq!(wide_texts, wide_rules - 1, "all but the axis itself");
+    }
 
     #[test]
     fn limits_that_are_close_are_written_below_each_other() {

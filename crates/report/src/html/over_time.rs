@@ -16,23 +16,23 @@ const SLOTS: usize = 300;
 const TOP: f64 = 14.0;
 const HEIGHT: f64 = 180.0;
 
-/// A figure for each stream of each row; empty when there is none.
-pub(super) fn over_time(rows: &[Row<'_>]) -> String {
-    let mut out = String::new();
+/// A figure for each stream of each row with its name.
+pub(super) fn over_time(rows: &[Row<'_>]) -> Vec<(String, String)> {
+    let mut drawn = Vec::new();
     for row in rows {
         for over in OverTime::all(row.record) {
             let label = if rows.len() > 1 { format!("{}, ", row.label) } else { String::new() };
-            let title = format!("{label}{}.", over.title());
-            let _ = write!(
-                out,
-                "<figure><figcaption><b>{}</b> Each stroke is from the shortest to the longest of a moment; \
+            let title = format!("{label}{}", over.title());
+            let figure = format!(
+                "<figure><figcaption><b>{}.</b> Each stroke is from the shortest to the longest of a moment; \
                  those that took longer than they had are red.</figcaption>{}</figure>",
                 escape(&title),
                 both(|frame| drawing(frame, &over, &title))
             );
+            drawn.push((title, figure));
         }
     }
-    out
+    drawn
 }
 
 fn drawing(frame: &Frame, over: &OverTime<'_>, title: &str) -> String {

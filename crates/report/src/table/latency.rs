@@ -17,6 +17,24 @@ use crate::text::{Style, Tone, paragraph};
 /// The quantiles shown.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
+/// The latest wake-up of all probes, and what it says of those to come; `None` where nothing is stated of any.
+pub fn latest(record: &Record) -> Option<String> {
+    let of = |probe: &ActivityRecord| {
+        let is_stated = probe.kind == ActivityKind::Probe && probe.withheld().is_none();
+        let intended = probe.latency.as_ref().filter(|_| is_stated)?.observed()?;
+        Some((probe.name.clone(), largest_value(&intended.histogram, CONFIDENCE)?))
+    };
+    let (name, largest) = record.activities.iter().filter_map(of).max_by_key(|(_, found)| found.largest)?;
+    Some(format!(
+        "The latest wake-up came {} after its release ({name}): with {} confidence at least {} of the wake-ups there are no \
+         later; {} were measured.",
+        time(largest.largest),
+        probability(CONFIDENCE),
+        probability(largest.covered),
+        largest.count
+    ))
+}
+
 /// The whole of it.
 pub fn latency(row: &Row<'_>, style: &Style) -> String {
     let record = row.record;
