@@ -27,7 +27,6 @@ use surety_analysis::cbs::solver::{Solver, in_turn};
 use surety_analysis::cbs::{Backlog, CbsError, Fineness, Queue, Solution};
 use surety_analysis::foundation::{Domain, Foundation, ReservedThread};
 use surety_analysis::interrupts::throughput::{closed, open};
-use surety_analysis::overheads;
 use surety_analysis::response::{Counting, ServedTask};
 use surety_analysis::work::{at_most, maximum, mean};
 use surety_model::claim::{
@@ -35,7 +34,6 @@ use surety_model::claim::{
 };
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::{Left, Plan};
-use surety_model::platform::Enforcement;
 use surety_model::promise::Promise;
 use surety_model::reservation::Reservation;
 use surety_model::workload::Late;
@@ -360,13 +358,8 @@ impl Look<'_> {
             grid: claim.grid,
             late: if claim.skips { Late::Skip } else { Late::Queue },
             reservation: Reservation { runtime: claim.worth, ..self.reservation },
-            enforcement: self.enforcement(),
+            enforcement: self.plan.platform.enforcement,
         }
-    }
-
-    /// How budgets end, the kernel's own work included.
-    fn enforcement(&self) -> Enforcement {
-        overheads::enforcement(&self.plan.platform)
     }
 
     fn is_served(&self, is_so: impl Fn(&ServedTask, bool) -> bool) -> bool {
@@ -504,7 +497,7 @@ impl Look<'_> {
         let Reservation { runtime, period, .. } = self.reservation;
         let (numerator, denominator) = share.ratio();
         let wanted = |span: Nanos| span.mul_ratio(numerator, denominator);
-        let supply = Supply::new(self.reservation, self.enforcement(), alone);
+        let supply = Supply::new(self.reservation, self.plan.platform.enforcement, alone);
         let in_the_long_run = runtime >= wanted(period);
         let (agrees, words) = match over.filter(|_| in_the_long_run) {
             None => (
@@ -524,7 +517,7 @@ impl Look<'_> {
         let work = self.work_of(&claim.work)?;
         let most = longest(&work);
         let useful = Reservation { runtime: claim.worth, ..self.reservation };
-        let supply = Supply::new(useful, self.enforcement(), alone);
+        let supply = Supply::new(useful, self.plan.platform.enforcement, alone);
         let number = |error: surety_analysis::interrupts::InterruptError| {
             self.wrong("its device", error.to_string(), "nothing follows from it")
         };
@@ -554,7 +547,7 @@ impl Look<'_> {
                     Some(held) if keeps(held) => (offered, format!("none is lost with room for {held}")),
                     Some(held) => {
                         let source = Arriving { offered, apart };
-                        let overrun = self.enforcement().overrun_max();
+                        let overrun = self.plan.platform.enforcement.overrun_max();
                         let least = source.through(&useful, most, held, overrun).map_err(number)?;
                         (least.map_or(0.0, |(least, _)| least), format!("with room for {held}"))
                     }

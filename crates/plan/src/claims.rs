@@ -1,6 +1,5 @@
 //! What a plan claims, in numbers: the same as its proofs, for [`crate::check`].
 
-use surety_analysis::overheads;
 use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
 use surety_model::platform::Platform;
 use surety_model::workload::{Arrivals, Late};
@@ -13,13 +12,13 @@ use crate::response::modes;
 
 /// The claims of a task's reservation.
 pub(crate) fn of_task(kept: &Kept, platform: &Platform, searched: &Searched) -> Vec<Claim> {
-    let enforcement = overheads::enforcement(platform);
     let mut claims = Vec::new();
     for (promise, argument) in &kept.promises {
         let about = match argument {
             Argument::Share { share, .. } => Subject::Share { share: *share, over: promise.over },
             Argument::Response { limit, at, sizing } => {
-                let found = searched.respond(&kept.task, kept.frame, sizing, kept.worth(), enforcement);
+                let found =
+                    searched.respond(&kept.task, kept.frame, sizing, kept.worth(), platform.enforcement);
                 let Ok(response) = found else { continue };
                 let within = response.task().budgets_within(*limit);
                 Subject::Response(ResponseClaim {
@@ -44,7 +43,7 @@ pub(crate) fn of_task(kept: &Kept, platform: &Platform, searched: &Searched) -> 
             activity: kept.task.name.clone(),
             promise: *promise,
             threads: kept.task.instances.on(platform.cpus),
-            wakes_inside: kept.sleeps(enforcement),
+            wakes_inside: kept.sleeps(platform.enforcement),
             about,
         });
     }

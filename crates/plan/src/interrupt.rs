@@ -186,7 +186,7 @@ impl Source<'_> {
     pub fn size(&self, wish: Wish, (deadline, period): (Nanos, Nanos)) -> Result<Sized, Refused> {
         let of = |runtime| Reservation { deadline, ..Reservation::implicit(runtime, period) };
         if let Wish::Share(share, over) = wish {
-            let enforcement = self.options.enforcement();
+            let enforcement = self.options.platform.enforcement;
             let (runtime, steps) = share::runtime(share, over, (deadline, period), enforcement, self.alone)?;
             let argument = Argument {
                 theorem: "supply bound of a constant-bandwidth server",
@@ -274,7 +274,7 @@ impl Source<'_> {
         if demand > i128::from(useful.runtime.get()) * i128::from(distance.get()) * 1000 {
             return Ok(None);
         }
-        let supply = Supply::new(useful, self.options.enforcement(), self.alone);
+        let supply = Supply::new(useful, self.options.platform.enforcement, self.alone);
         let held_here = u32::try_from(held).unwrap_or(u32::MAX);
         let device = Interrupt { distance, held: held_here, work };
         let Some((most, mut argument)) = device.most_pending(&supply).map_err(refused)? else {
@@ -303,7 +303,7 @@ impl Source<'_> {
         if useful.runtime < work {
             return Ok(None);
         }
-        let enforcement = self.options.enforcement();
+        let enforcement = self.options.platform.enforcement;
         let conclusion = |least: f64| format!("at least {least:.1} requests a second get through");
         if let Arrivals::Closed { outstanding, service } = self.irq.arrivals {
             let supply = Supply::new(useful, enforcement, self.alone);

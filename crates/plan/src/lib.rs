@@ -33,12 +33,12 @@ use std::rc::Rc;
 use crate::alternatives::Alternative;
 use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::ReservedThread;
-use surety_analysis::{beside, overheads, serving};
+use surety_analysis::{beside, serving};
 use surety_fit::WorkFit;
 use surety_model::claim::Claim;
 use surety_model::modes::{ModeFit, modes_of};
 use surety_model::plan::{Front, Left, PLAN_SCHEMA, Plan, Refusal};
-use surety_model::platform::{Enforcement, Platform};
+use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::workload::{ActivityKind, Instances, Irq, Task, Workload};
 use surety_model::world::Cancel;
@@ -153,11 +153,6 @@ impl PlanOptions {
             any_phase: false,
             modes: BTreeMap::new(),
         }
-    }
-
-    /// How budgets end on its platform, where the kernel's own work may delay that, too.
-    pub(crate) fn enforcement(&self) -> Enforcement {
-        overheads::enforcement(&self.platform)
     }
 
     /// What is stated, or what was measured of the platform where that is more: an overhead never makes a budget smaller. What is

@@ -135,7 +135,7 @@ impl<'a> ReservedSet<'a> {
             return None;
         }
         let promised = at.map_or(1.0, Probability::as_f64);
-        match bound(kept, sizing, *limit, self.options.enforcement(), &self.searched) {
+        match bound(kept, sizing, *limit, self.options.platform.enforcement, &self.searched) {
             Err(why) => Some(why),
             Ok(bound) if bound.probability < promised => Some(format!(
                 "only a fraction of {:.5} is proven with {} and {promised} is promised: more measured jobs narrow the \
@@ -154,7 +154,7 @@ impl<'a> ReservedSet<'a> {
         request: Request,
         searched: &Searched,
     ) -> Result<(), Refused> {
-        let enforcement = self.options.enforcement();
+        let enforcement = self.options.platform.enforcement;
         let frame = kept.frame;
         let (runtime, argument) = match request {
             Request::Response { limit, at } => {
@@ -199,10 +199,7 @@ impl<'a> ReservedSet<'a> {
     /// What speaks against keeping a candidate beside all kept before.
     pub(crate) fn objection(&self, candidate: &Kept) -> Option<String> {
         let platform = &self.options.platform;
-        self.objection_to(
-            candidate.reservation(),
-            &candidate.threads(platform.cpus, self.options.enforcement()),
-        )
+        self.objection_to(candidate.reservation(), &candidate.threads(platform.cpus, platform.enforcement))
     }
 
     fn objection_to(&self, reservation: Reservation, threads: &[ReservedThread]) -> Option<String> {
@@ -365,7 +362,7 @@ impl<'a> ReservedSet<'a> {
             return (claims, Left { best_effort: 0.0, fair_server: None });
         }
         let foundation = self.foundation(&[]).for_proof();
-        let enforcement = self.options.enforcement();
+        let enforcement = self.options.platform.enforcement;
         let names = self.named_threads();
         let homes = |name: &str| -> Vec<CpuSet> {
             let own = names.iter().enumerate().filter(|(_, (of, _))| of == name);

@@ -14,7 +14,6 @@
 
 use std::cmp::Ordering;
 
-use surety_analysis::overheads;
 use surety_analysis::response::release_distance;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::reservation::{KERNEL_PERIOD_MAX, KERNEL_PERIOD_MIN, Reservation};
@@ -50,8 +49,6 @@ pub fn frames(
             "releases may be {gap} apart, and the kernel reserves in periods of {KERNEL_PERIOD_MIN} or longer"
         )));
     }
-    // A release may find its CPU busy with what the kernel does, which the analysis counts as jitter.
-    let jitter = jitter + overheads::busy(&platform.overheads);
     let room = shortest - jitter;
     if !room.is_positive() {
         return Err(Refused::plainly(format!(

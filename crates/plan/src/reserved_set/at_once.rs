@@ -110,7 +110,7 @@ impl<'a> ReservedSet<'a> {
     /// The threads of a task's reservation with its name.
     pub(super) fn named(&self, kept: &Kept) -> Vec<(String, ReservedThread)> {
         let platform = &self.options.platform;
-        let threads = kept.threads(platform.cpus, self.options.enforcement());
+        let threads = kept.threads(platform.cpus, platform.enforcement);
         threads.into_iter().map(|thread| (kept.task.name.clone(), thread)).collect()
     }
 

@@ -182,7 +182,7 @@ impl<'s, 'a> Search<'s, 'a> {
     /// Whether budgets are below the tick in a period shorter than need be: the kernel would give several at once and then
     /// none for several periods.
     fn is_lumpy(&self, kept: &Kept, own: Nanos) -> bool {
-        let enforcement = self.set.options().enforcement();
+        let enforcement = self.set.options().platform.enforcement;
         kept.frame.period < own && kept.runtime < enforcement.overrun_max()
     }
 
@@ -221,7 +221,7 @@ impl<'s, 'a> Search<'s, 'a> {
 
     /// The smallest proven fraction of its response promises, and the exact one where it is known.
     fn fractions(&self, kept: &Kept) -> (Option<f64>, Option<f64>) {
-        let enforcement = self.set.options().enforcement();
+        let enforcement = self.set.options().platform.enforcement;
         let mut least: Option<(f64, Option<f64>)> = None;
         for (_, argument) in &kept.promises {
             let Argument::Response { limit, sizing, .. } = argument else { continue };
