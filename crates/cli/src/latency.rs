@@ -160,7 +160,7 @@ fn publish(
     let code = gates::check(&args.gates, [("latency", record)], code, session)?;
     let rows = [Row::new("latency", record)];
     let lead = surety_report::table::latest(record);
-    let lead = lead.as_deref().or(Some("Nothing is stated about these wake-ups; see what degrades them."));
+    let lead = lead.as_deref().or(Some("No latency is stated: see what degrades the run."));
     let report = Report {
         title: Some("wake-up latency"),
         heading: Some("Wake-up latency"),

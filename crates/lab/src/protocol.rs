@@ -133,9 +133,8 @@ impl Message {
     fn content(&self) -> Vec<u8> {
         match self {
             Message::Hello { version, release } => [&version.to_le_bytes()[..], release.as_bytes()].concat(),
-            Message::Progress { done: one, total: other } | Message::Observed { from: one, until: other } => {
-                [one.to_le_bytes(), other.to_le_bytes()].concat()
-            }
+            Message::Progress { done, total } => pair(*done, *total),
+            Message::Observed { from, until } => pair(*from, *until),
             Message::Notice(text) => text.as_bytes().to_vec(),
             Message::Record(bytes)
             | Message::Samples(bytes)
@@ -285,6 +284,11 @@ impl Decoder {
             Err(ProtocolError::Cut { at: self.passed + self.waiting.len() as u64 })
         }
     }
+}
+
+/// Two numbers, little-endian.
+fn pair(first: u64, second: u64) -> Vec<u8> {
+    [first.to_le_bytes(), second.to_le_bytes()].concat()
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ fn figures(out: &mut String, rows: &[Row<'_>]) {
     drawings(out, "Over time", over_time::over_time(rows));
 }
 
-/// Drawings, each with its name. Very many are folded: nobody looks at a hundred, and each is found by its name.
+/// Drawings; more than [`DRAWINGS_MAX`] are folded under their names.
 fn drawings(out: &mut String, title: &str, drawings: Vec<(String, String)>) {
     if drawings.is_empty() {
         return;
@@ -250,7 +250,7 @@ pub(crate) fn keyed(sheet: &Sheet, is_keyed: bool) -> String {
     out + "</tbody></table></div>\n"
 }
 
-/// So many proofs are unfolded.
+/// Most proofs that are unfolded.
 const PROOFS_MAX: usize = 3;
 
 fn plan_section(plan: &Plan, is_alone: bool) -> String {

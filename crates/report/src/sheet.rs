@@ -65,7 +65,7 @@ impl Column {
 
 /// Space between columns.
 const GAP: usize = 2;
-/// So many sections of one line stand side by side when they are turned.
+/// Most one-line sections shown side by side.
 const SIDE_BY_SIDE_MAX: usize = 8;
 /// A column of texts is not made narrower than this, nor than its longest word, before panels are tried.
 const NARROW: usize = 12;
@@ -123,8 +123,9 @@ impl Sheet {
                 cells.resize_with(names.len() + 1, Cell::default);
                 for line in own {
                     let Line::Cells(from) = line else { continue };
-                    let at = names.iter().position(|name| *name == from[0].text);
-                    cells[at.map_or(0, |at| at + 1)] = from[column].clone();
+                    if let Some(at) = names.iter().position(|name| *name == from[0].text) {
+                        cells[at + 1] = from[column].clone();
+                    }
                 }
                 if cells[1..].iter().any(|cell| !cell.text.is_empty()) {
                     turned.lines.push(Line::Cells(cells));

@@ -54,7 +54,7 @@ pub enum Tone {
     Bad,
     /// Undecided.
     Open,
-    /// What may be passed over.
+    /// Secondary.
     Faint,
 }
 

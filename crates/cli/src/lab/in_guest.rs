@@ -185,7 +185,7 @@ fn document(record: &Record) -> String {
 struct Seen<'c> {
     channel: &'c mut Channel,
     wake_ups: WakeUps,
-    /// Told behind the run, whose time it is not.
+    /// Sent after the run, so that sending takes none of its time.
     window: Option<(Nanos, Nanos)>,
     output: Option<TraceOutput>,
 }

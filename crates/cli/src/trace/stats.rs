@@ -67,11 +67,8 @@ fn held(
 ) -> Result<Code, Failure> {
     let Some(record) = record else { return Ok(Code::Kept) };
     // Jobs that came and went where events were lost are in no number.
-    let doubt = if read.summary.is_complete() {
-        left_out(args, read)
-    } else {
-        Some("the trace is not whole".to_owned())
-    };
+    let doubt =
+        if read.summary.is_complete() { left_out(read) } else { Some("the trace is not whole".to_owned()) };
     let checked = args.gates.expect.iter().map(|expected| match &doubt {
         Some(why) => expected.check(record).doubted(why),
         None => expected.check(record),
@@ -80,13 +77,10 @@ fn held(
     gates::conclude(&[gate], &args.gates.told, Code::Kept, session)
 }
 
-/// Why jobs may be missing or look other than they were: the recording left events of their threads out. Those of the threads of `--pid` are all
-/// there; which these are only who chooses them knows.
-fn left_out(args: &StatsArgs, read: &ReadTrace) -> Option<String> {
-    let words = read.summary.left_out.as_ref()?;
-    let by_pid_alone = !words.contains("--cpus") && !words.contains("--filter");
-    let chosen = !args.selection.tid.is_empty() || !args.selection.comm.is_empty();
-    (!by_pid_alone || !chosen).then(|| format!("the recording left events out ({words})"))
+/// Why jobs may be missing or look other than they were: the recording left events out. Those of the threads of `--pid` are all there, but nothing in
+/// the file says which threads these were.
+fn left_out(read: &ReadTrace) -> Option<String> {
+    read.summary.left_out.as_ref().map(|words| format!("the recording left events out ({words})"))
 }
 
 fn of_thread(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {

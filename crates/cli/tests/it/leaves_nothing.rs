@@ -116,9 +116,9 @@ fn handlers(kernel: &RealKernel) -> BTreeSet<Tid> {
     kernel.processes().unwrap().into_iter().filter(serves).collect()
 }
 
-/// Looks until `is_enough`, for 30 s at most, and returns the last look: a busy machine takes its time.
-fn look_until(look: impl Fn() -> Machine, is_enough: impl Fn(&Machine) -> bool) -> Machine {
-    for _ in 0..300 {
+/// Looks until `is_enough`, for some seconds at most, and returns the last look: a busy machine takes its time.
+fn look_until(seconds: u32, look: impl Fn() -> Machine, is_enough: impl Fn(&Machine) -> bool) -> Machine {
+    for _ in 0..10 * seconds {
         let machine = look();
         if is_enough(&machine) {
             return machine;
@@ -324,7 +324,7 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
         start(directory.path(), &arguments)
     };
     // What the test before this one made is taken apart, and what it reserved is booked until its zero-lag time.
-    let before = look_until(look, |now| now.handlers.is_empty() && now.leaked.0 == 0);
+    let before = look_until(10, look, |now| now.handlers.is_empty() && now.leaked.0 == 0);
     let (good, bad) = (directory.path().join("good.toml"), directory.path().join("bad.toml"));
     std::fs::write(
         &good,
@@ -337,7 +337,7 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
     )
     .unwrap();
     let compare = |what: &str| {
-        assert_eq!(look_until(look, |now| now.has_settled(&before)), before, "after {what}");
+        assert_eq!(look_until(10, look, |now| now.has_settled(&before)), before, "after {what}");
     };
 
     let output = run(&good, "1s").wait_with_output().unwrap();
@@ -350,7 +350,7 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
 
     // The comparison can fail: while a run lasts the machine is not as before.
     let child = run(&good, "30s");
-    let meanwhile = look_until(look, |now| now.is_in_use(&before));
+    let meanwhile = look_until(30, look, |now| now.is_in_use(&before));
     signal(&child, 2);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
     assert!(meanwhile.is_in_use(&before), "a run changed no more than {meanwhile:#?} of {before:#?}");

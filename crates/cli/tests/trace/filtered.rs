@@ -92,6 +92,9 @@ fn cpus_and_expressions_choose_events_and_a_wrong_one_is_refused_in_the_kernels_
         }
     });
     let stats = |more: &[&str]| place.run(&[&["trace", "stats", "a.dat"], more].concat());
+    // Held it would be of the jobs that are there, of which the filter leaves none whole.
+    let expected = stats(&["--expect", "completed >= 0"]);
+    assert_eq!(expected.status.code(), Some(4), "{}", String::from_utf8_lossy(&expected.stdout));
     let read = json(&stats(&["--json"]));
     let left_out = format!("--cpus 0 --filter '{filter}'");
     assert_eq!(read["quality"]["left_out"], left_out);

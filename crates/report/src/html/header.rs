@@ -70,6 +70,14 @@ fn verdict(report: &Report<'_>) -> Option<Banner> {
             let refused = number_of(refused_for_good(report), "promise");
             banner("refused", "bad", format!("{refused} cannot be given. {}", summary.sentence))
         }
+        (Some(Outcome::Kept), _) if refused(report) > 0 => {
+            let waits = number_of(refused(report), "promise");
+            banner(
+                "undecided",
+                "open",
+                format!("{waits} cannot be planned before more jobs were measured. {}", summary.sentence),
+            )
+        }
         (Some(outcome), _) => banner(&outcome.to_string(), Tone::of(outcome).word(), summary.sentence),
         (None, Some(plan)) if plan.refusals.is_empty() => {
             let count = plan.reservations.len() + plan.streams.len();
@@ -80,8 +88,21 @@ fn verdict(report: &Report<'_>) -> Option<Banner> {
             let count = number_of(plan.refusals.len(), "promise");
             banner("refused", "bad", format!("{count} cannot be planned; below is what could be."))
         }
+        (None, None) if refused_for_good(report) > 0 => {
+            let count = number_of(refused_for_good(report), "promise");
+            banner("refused", "bad", format!("{count} cannot be given."))
+        }
+        (None, None) if refused(report) > 0 => {
+            let waits = number_of(refused(report), "promise");
+            banner("undecided", "open", format!("{waits} cannot be planned before more jobs were measured."))
+        }
         (None, None) => banner("no verdict", "faint", summary.sentence),
     })
+}
+
+/// Promises that the plan does not have.
+fn refused(report: &Report<'_>) -> usize {
+    report.plan.map_or(0, |plan| plan.refusals.len())
 }
 
 /// Promises that no longer measurement would make feasible.

@@ -14,13 +14,15 @@ use crate::text::Tone;
 const WORDS_MAX: usize = 6;
 /// Of more verdicts the reasons of each promise are folded.
 const REASONS_MAX: usize = 40;
+/// Of those, as many promises that a result breaks or leaves undecided are on paper with their reasons.
+const REASONS_ON_PAPER: usize = 10;
 
 /// The word on a badge.
 fn badge(outcome: Outcome) -> String {
     format!("<span class=\"badge {}\">{outcome}</span>", Tone::of(outcome).word())
 }
 
-/// The mark in a narrow cell, whose meaning does not hang on its colour.
+/// The mark in a narrow cell, readable without colour.
 fn mark(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Kept => "✓",
@@ -92,7 +94,7 @@ fn marks(titles: &[String], lines: &[Line<'_>]) -> String {
     let cell = |(n, verdict): (usize, &Option<&Verdict>)| {
         let (class, mark, word) = match verdict {
             Some(v) => (Tone::of(v.outcome).word(), mark(v.outcome), v.outcome.to_string()),
-            None => ("faint", "", "not run".to_owned()),
+            None => ("faint", "", "no verdict".to_owned()),
         };
         format!("<span class=\"mark badge {class}\" title=\"{}: {word}\">{mark}</span>", n + 1)
     };
@@ -124,6 +126,7 @@ pub(super) fn reasons(out: &mut String, rows: &[Row<'_>]) {
     }
     let is_folded = judged.iter().map(|j| j.by_row.len()).sum::<usize>() > REASONS_MAX;
     let mut content = String::new();
+    let mut on_paper = REASONS_ON_PAPER;
     for judged in judged {
         let title = format!("<b>{}</b> <code>{}</code>", escape(judged.activity), escape(&judged.promise));
         let caption = if is_folded { String::new() } else { format!("<caption>{title}</caption>\n") };
@@ -140,9 +143,12 @@ pub(super) fn reasons(out: &mut String, rows: &[Row<'_>]) {
         table += "</tbody></table></div>\n";
         content += &if is_folded {
             let counts = counts(&judged);
-            format!(
-                "<details class=\"shut\"><summary>{title} <span>{counts}</span></summary>\n{table}</details>\n"
-            )
+            let is_kept =
+                |(_, v): &(_, &Verdict)| matches!(v.outcome, Outcome::Kept | Outcome::NotObservable);
+            let shut =
+                if on_paper == 0 || judged.by_row.iter().all(is_kept) { " class=\"shut\"" } else { "" };
+            on_paper -= usize::from(shut.is_empty());
+            format!("<details{shut}><summary>{title} <span>{counts}</span></summary>\n{table}</details>\n")
         } else {
             table
         };

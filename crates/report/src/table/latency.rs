@@ -9,7 +9,7 @@ use surety_stats::bounds::{Bound, largest_value, quantile_interval};
 use surety_stats::correlation::DEPENDENT;
 use surety_units::Nanos;
 
-use crate::quantity::{TimeUnit, percent, probability};
+use crate::quantity::{TimeUnit, number_of, percent, probability};
 use crate::row::Row;
 use crate::sheet::{Cell, Column, Line, Sheet};
 use crate::text::{Style, Tone, paragraph};
@@ -17,7 +17,7 @@ use crate::text::{Style, Tone, paragraph};
 /// The quantiles shown.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// The latest wake-up of all probes, and what it says of those to come; `None` where nothing is stated of any.
+/// The largest latency of all probes with its coverage; `None` where the figures of each are withheld.
 pub fn latest(record: &Record) -> Option<String> {
     let of = |probe: &ActivityRecord| {
         let is_stated = probe.kind == ActivityKind::Probe && probe.withheld().is_none();
@@ -26,12 +26,11 @@ pub fn latest(record: &Record) -> Option<String> {
     };
     let (name, largest) = record.activities.iter().filter_map(of).max_by_key(|(_, found)| found.largest)?;
     Some(format!(
-        "The latest wake-up came {} after its release ({name}): with {} confidence at least {} of the wake-ups there are no \
-         later; {} were measured.",
+        "Largest wake-up latency {} ({name}, {}). With {} confidence at least {} of all wake-ups have no larger one.",
         time(largest.largest),
+        number_of(largest.count, "wake-up"),
         probability(CONFIDENCE),
-        probability(largest.covered),
-        largest.count
+        probability(largest.covered)
     ))
 }
 

@@ -244,7 +244,7 @@ impl Ranking {
         if self.nodes[1] <= bound {
             return None;
         }
-        let mut most = Most { place, exact, figure: bound, turn: 0, found: None };
+        let mut most = Most { place, exact, figure: bound, found_turn: 0, found: None };
         self.look_below(1, (0, self.nodes.len() / 2), &mut most);
         most.found
     }
@@ -302,8 +302,8 @@ struct Most<T, E> {
     place: usize,
     exact: E,
     figure: i64,
-    /// How far it is behind the place.
-    turn: usize,
+    /// How far what was found is behind the place.
+    found_turn: usize,
     found: Option<(usize, T)>,
 }
 
@@ -323,7 +323,7 @@ impl<T, E: FnMut(usize) -> Option<(i64, T)>> Most<T, E> {
     /// Whether one of some CPUs whose figures are at most this may be better.
     #[inline]
     fn may_be(&self, figure: i64, first: usize, count: usize) -> bool {
-        let may_be_next = || self.begins(first, count) || self.turn(first) < self.turn;
+        let may_be_next = || self.begins(first, count) || self.turn(first) < self.found_turn;
         figure > self.figure || figure == self.figure && may_be_next()
     }
 
@@ -331,9 +331,9 @@ impl<T, E: FnMut(usize) -> Option<(i64, T)>> Most<T, E> {
     fn look_at(&mut self, cpu: usize) {
         let turn = self.turn(cpu);
         if let Some((figure, with)) = (self.exact)(cpu)
-            && (figure > self.figure || figure == self.figure && turn < self.turn)
+            && (figure > self.figure || figure == self.figure && turn < self.found_turn)
         {
-            (self.figure, self.turn, self.found) = (figure, turn, Some((cpu, with)));
+            (self.figure, self.found_turn, self.found) = (figure, turn, Some((cpu, with)));
         }
     }
 }

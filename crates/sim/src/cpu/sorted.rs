@@ -197,7 +197,7 @@ impl<const N: usize> Sorted<N> {
         self.heads.insert(at, Head { first, least: least_of(members), block, len });
     }
 
-    /// A block that nobody has.
+    /// A free block, or a new one.
     #[inline]
     fn take_block(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {

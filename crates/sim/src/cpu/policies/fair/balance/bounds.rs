@@ -37,7 +37,7 @@ pub(super) struct Bounds {
 struct At {
     now: Nanos,
     changes: u64,
-    begun: u64,
+    left_idle: u64,
 }
 
 /// The busiest of the others, as a CPU about to idle last saw it.
@@ -73,7 +73,7 @@ pub(super) fn figure((kind, figure): (Kind, u64)) -> i64 {
 }
 
 impl Balance {
-    /// Has the bounds of this instant.
+    /// Renews the bounds of CPUs that have changed, and of all that are wanted when a period begins.
     pub(super) fn bound(&mut self, hardware: &Hardware) {
         let (now, period) = (hardware.now(), period_of(hardware.now()));
         if self.bounds.period != period {
@@ -99,11 +99,11 @@ impl Balance {
         }
     }
 
-    /// Has the busiest CPU of this instant for one about to idle. It is searched for when that may be another one than before: the
-    /// averages and the threads of a CPU change, or its place among those that run something, and it has something to give.
+    /// Finds the busiest other CPU for one about to idle. The last answer stands while the time, the bounds and how often CPUs left idle are the
+    /// same: a CPU that a fair thread waits for goes from another scheduler's thread to that one and never to none.
     pub(in crate::cpu::policies::fair) fn find_busiest(&mut self, hardware: &Hardware, cpu: usize) {
         self.bound(hardware);
-        let at = At { now: hardware.now(), changes: self.bounds.changes, begun: hardware.sets.begun };
+        let at = At { now: hardware.now(), changes: self.bounds.changes, left_idle: hardware.sets.left_idle };
         if self.cpus[cpu].known.at != Some(at) {
             let busiest = self.busiest(hardware, cpu, Looks::NewlyIdle);
             self.cpus[cpu].known = Known { at: Some(at), busiest };
