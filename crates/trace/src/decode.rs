@@ -347,19 +347,29 @@ impl EventTable {
     ) -> Option<Event<'a>> {
         let entry = self.entries.get(index.index())?;
         let current = Tid(signed32(entry.current.signed(self.endian, record)?));
-        let kind = match entry.decoder {
+        Some(Event { time, cpu, current, kind: self.event_kind(entry, record, scratch)? })
+    }
+
+    /// What a record of this event says.
+    #[inline]
+    fn event_kind<'a>(
+        &'a self,
+        entry: &'a Entry,
+        record: &'a [u8],
+        scratch: &'a mut String,
+    ) -> Option<EventKind<'a>> {
+        match entry.decoder {
             Decoder::Formatted { .. } | Decoder::Constant { .. } => {
-                self.printed(&entry.decoder, record, scratch)?
+                self.printed(&entry.decoder, record, scratch)
             }
-            Decoder::Ignored if self.keeps_undecoded => EventKind::Raw(RawEvent {
+            Decoder::Ignored if self.keeps_undecoded => Some(EventKind::Raw(RawEvent {
                 name: &entry.name,
                 format: &entry.text,
                 record,
                 is_little_endian: self.endian == Endian::Little,
-            }),
-            _ => self.kind_of(&entry.decoder, record)?,
-        };
-        Some(Event { time, cpu, current, kind })
+            })),
+            _ => self.kind_of(&entry.decoder, record),
+        }
     }
 
     /// The same for who only looks at the event: it is made where it is looked at. False where there is none.
@@ -389,8 +399,8 @@ impl EventTable {
                 let Some(record) = record.first_chunk() else { return false };
                 kind.event(usual::woken(record))
             }
-            _ => match self.decode(index, cpu, time, record, scratch) {
-                Some(event) => event.kind,
+            _ => match self.event_kind(entry, record, scratch) {
+                Some(kind) => kind,
                 None => return false,
             },
         };
