@@ -45,19 +45,14 @@ impl Wake {
 impl Switch {
     pub(super) fn of(format: &EventFormat, endian: Endian) -> Result<Switch, FormatError> {
         let scalar = |name| Scalar::of(format, name);
-        let mut switch = Switch {
-            prev: scalar("prev_pid")?,
-            prev_comm: Text::of(format, "prev_comm")?,
-            prev_prio: scalar("prev_prio")?,
-            prev_state: scalar("prev_state")?,
-            next: scalar("next_pid")?,
-            next_comm: Text::of(format, "next_comm")?,
-            next_prio: scalar("next_prio")?,
-            states: StateTable::parse(&format.print_fmt)
-                .ok_or_else(|| FormatError::States { event: format.full_name() })?,
-            is_usual: false,
-        };
-        switch.is_usual = usual::is_switch(endian, &switch);
-        Ok(switch)
+        let (prev, prev_comm) = (scalar("prev_pid")?, Text::of(format, "prev_comm")?);
+        let (prev_prio, prev_state) = (scalar("prev_prio")?, scalar("prev_state")?);
+        let (next, next_comm) = (scalar("next_pid")?, Text::of(format, "next_comm")?);
+        let next_prio = scalar("next_prio")?;
+        let words = [&prev, &prev_prio, &next, &next_prio];
+        let is_usual = usual::is_switch(endian, [&prev_comm, &next_comm], words, &prev_state);
+        let states = StateTable::parse(&format.print_fmt)
+            .ok_or_else(|| FormatError::States { event: format.full_name() })?;
+        Ok(Switch { prev, prev_comm, prev_prio, prev_state, next, next_comm, next_prio, states, is_usual })
     }
 }

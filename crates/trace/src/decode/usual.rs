@@ -7,7 +7,6 @@ use surety_model::event::{Comm, EventKind, Woken};
 use surety_units::{CpuId, Tid};
 
 use super::fields::{Scalar, Text, name};
-use super::sched::Switch;
 use crate::endian::Endian;
 use crate::states::StateTable;
 
@@ -46,16 +45,22 @@ pub(super) fn is_head(kind: &Scalar, current: &Scalar) -> bool {
     (kind.offset, kind.size) == (KIND, 2) && is_word(current, CURRENT)
 }
 
-/// Whether switches are laid out as usual.
-pub(super) fn is_switch(endian: Endian, s: &Switch) -> bool {
+/// Whether switches are laid out as usual: names, ids and priorities of the thread that leaves and of the one that comes, and
+/// the state of the one that leaves.
+pub(super) fn is_switch(
+    endian: Endian,
+    [prev_comm, next_comm]: [&Text; 2],
+    [prev, prev_prio, next, next_prio]: [&Scalar; 4],
+    prev_state: &Scalar,
+) -> bool {
     endian == Endian::Little
-        && is_comm(&s.prev_comm, PREV_COMM)
-        && is_word(&s.prev, PREV_PID)
-        && is_word(&s.prev_prio, PREV_PRIO)
-        && (s.prev_state.offset, s.prev_state.size) == (PREV_STATE, 8)
-        && is_comm(&s.next_comm, NEXT_COMM)
-        && is_word(&s.next, NEXT_PID)
-        && is_word(&s.next_prio, NEXT_PRIO)
+        && is_comm(prev_comm, PREV_COMM)
+        && is_word(prev, PREV_PID)
+        && is_word(prev_prio, PREV_PRIO)
+        && (prev_state.offset, prev_state.size) == (PREV_STATE, 8)
+        && is_comm(next_comm, NEXT_COMM)
+        && is_word(next, NEXT_PID)
+        && is_word(next_prio, NEXT_PRIO)
 }
 
 /// Whether wake-ups are.
