@@ -391,7 +391,6 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
         "sheet",
         "a table: one row of the published experiment after the other",
     ),
-    ("trace/src/decode.rs", "kind_of", "a table: one name of an event after the other"),
     ("trace/src/decode/printf.rs", "directive", "one state machine, a case for each directive of printf"),
     ("trace/src/jobs.rs", "switch", "one state machine, a case for each state of a thread"),
     ("trace/src/jobs.rs", "take", "one state machine, a case for each kind of event"),

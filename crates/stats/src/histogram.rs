@@ -86,6 +86,18 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Counts all of these values.
+    pub fn record_all(&mut self, values: &[u64]) {
+        let (mut min, mut max) = (self.min, self.max);
+        for &value in values {
+            let counter = &mut self.counters[index_of(value)];
+            *counter = counter.saturating_add(1);
+            (min, max) = (min.min(value), max.max(value));
+        }
+        (self.min, self.max) = (min, max);
+        self.count = self.count.saturating_add(values.len() as u64);
+    }
+
     /// Becomes the same as `other`, without allocating.
     pub fn copy_from(&mut self, other: &Histogram) {
         self.counters.copy_from_slice(&other.counters[..]);
@@ -137,15 +149,34 @@ impl Histogram {
         if rank == self.count {
             return Some(self.max);
         }
-        let mut below = 0u64;
-        for (index, &counter) in self.counters[..IN_RANGE].iter().enumerate() {
-            below = below.saturating_add(counter);
+        let (mut at, mut below) = self.before(rank);
+        while at < IN_RANGE {
+            below = below.saturating_add(self.counters[at]);
             if below >= rank {
-                let (low, width) = bucket(index);
+                let (low, width) = bucket(at);
                 return Some((low + width / 2).clamp(self.min, self.max));
             }
+            at += 1;
         }
         Some(self.max)
+    }
+
+    /// A bucket not behind that of the `rank`-th value, and how many values are before it: the nearest but a few.
+    fn before(&self, rank: u64) -> (usize, u64) {
+        // Nothing is counted before the bucket of the minimum, and memory there may never have been touched.
+        let (mut at, mut below) = (index_of(self.min).min(IN_RANGE), 0);
+        // Counters that never stopped do not add up to more than there are values.
+        if self.count == u64::MAX {
+            return (at, below);
+        }
+        for counters in self.counters[at..IN_RANGE].chunks_exact(16) {
+            let within = counters.iter().fold(0, |sum: u64, counter| sum.wrapping_add(*counter));
+            if below + within >= rank {
+                break;
+            }
+            (at, below) = (at + counters.len(), below + within);
+        }
+        (at, below)
     }
 
     /// The least and the largest the `rank`-th smallest value (from 1) can have been: its bucket's ends, cut to
@@ -431,6 +462,16 @@ mod tests {
             histogram.record(Histogram::LIMIT - 1);
             let given = histogram.value_at_rank(rank).unwrap();
             prop_assert!(given.abs_diff(value) as f64 <= value as f64 / 256.0, "{value} as {given}");
+        }
+
+        #[test]
+        fn values_together_equal_one_by_one(
+            before in prop::collection::vec(any_value(), 0..60),
+            values in prop::collection::vec(any_value(), 0..60),
+        ) {
+            let mut together = of(&before);
+            together.record_all(&values);
+            prop_assert_eq!(together, of(&[before, values].concat()));
         }
 
         #[test]

@@ -10,16 +10,18 @@ use surety_units::{CpuId, Nanos, Tid};
 
 use crate::endian::Endian;
 use crate::format::{EventFormat, FormatError};
-use crate::states::StateTable;
 use crate::symbols::Symbols;
 
 mod block;
 mod fields;
 mod printf;
+mod sched;
+mod usual;
 
 use block::Block;
 use fields::{Pointer, Scalar, Text, signed32, unsigned32};
 use printf::PrintFormats;
+use sched::{Switch, Wake};
 
 /// The events to enable for a recording, as `system:name`. Those not in [`REQUIRED_EVENTS`] are optional: kernels
 /// without them (no `irq_vectors` outside x86) only show less.
@@ -96,6 +98,7 @@ enum Decoder {
         comm: Text,
         prio: Scalar,
         target: Scalar,
+        is_usual: bool,
     },
     Migrate {
         tid: Scalar,
@@ -172,25 +175,6 @@ enum Decoder {
     Ignored,
 }
 
-#[derive(Clone, Debug)]
-struct Switch {
-    prev: Scalar,
-    prev_comm: Text,
-    prev_prio: Scalar,
-    prev_state: Scalar,
-    next: Scalar,
-    next_comm: Text,
-    next_prio: Scalar,
-    states: StateTable,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Wake {
-    Waking,
-    Wakeup,
-    New,
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Softirq {
     Raise,
@@ -233,6 +217,8 @@ pub struct EventTable {
     names: Vec<String>,
     /// What has no decoder becomes [`EventKind::Raw`].
     keeps_undecoded: bool,
+    /// All records begin as usual ([`usual::is_head`]).
+    has_usual_heads: bool,
 }
 
 impl EventTable {
@@ -266,6 +252,7 @@ impl EventTable {
             entries: Vec::new(),
             names: Vec::new(),
             keeps_undecoded: false,
+            has_usual_heads: endian == Endian::Little,
         };
         let mut taken: BTreeMap<u16, String> = BTreeMap::new();
         let mut unusable = Vec::new();
@@ -299,7 +286,7 @@ impl EventTable {
     fn add(&mut self, format: &EventFormat, text: &str) -> Result<(), FormatError> {
         // Everything that can fail comes before the first change.
         let kind = Scalar::of(format, "common_type")?;
-        let decoder = decoder(format)?;
+        let decoder = decoder(format, self.endian)?;
         let entry = Entry {
             name: format.full_name(),
             current: Scalar::of(format, "common_pid")?,
@@ -307,6 +294,7 @@ impl EventTable {
             decoder,
         };
         self.kind = kind;
+        self.has_usual_heads &= usual::is_head(&kind, &entry.current);
         let id = usize::from(format.id);
         if self.by_id.len() <= id {
             self.by_id.resize(id + 1, 0);
@@ -331,8 +319,11 @@ impl EventTable {
     /// Which event a record is; `None` for an id the table does not have.
     #[inline]
     pub fn identify(&self, record: &[u8]) -> Option<EventIndex> {
-        let id = self.kind.unsigned(self.endian, record)?;
-        match self.by_id.get(usize::try_from(id).ok()?) {
+        let id = match record.first_chunk().filter(|_| self.has_usual_heads) {
+            Some(head) => usual::kind(head).into(),
+            None => usize::try_from(self.kind.unsigned(self.endian, record)?).ok()?,
+        };
+        match self.by_id.get(id) {
             None | Some(0) => None,
             Some(position) => Some(EventIndex(position - 1)),
         }
@@ -346,7 +337,6 @@ impl EventTable {
 
     /// Decodes a record that [`EventTable::identify`] knew. `None`: an event of no interest, or a record shorter than
     /// its format. Texts that have to be put together first are made in `scratch`.
-    #[inline]
     pub fn decode<'a>(
         &'a self,
         index: EventIndex,
@@ -357,19 +347,65 @@ impl EventTable {
     ) -> Option<Event<'a>> {
         let entry = self.entries.get(index.index())?;
         let current = Tid(signed32(entry.current.signed(self.endian, record)?));
-        let kind = match entry.decoder {
+        Some(Event { time, cpu, current, kind: self.event_kind(entry, record, scratch)? })
+    }
+
+    /// What a record of this event says.
+    #[inline]
+    fn event_kind<'a>(
+        &'a self,
+        entry: &'a Entry,
+        record: &'a [u8],
+        scratch: &'a mut String,
+    ) -> Option<EventKind<'a>> {
+        match entry.decoder {
             Decoder::Formatted { .. } | Decoder::Constant { .. } => {
-                self.printed(&entry.decoder, record, scratch)?
+                self.printed(&entry.decoder, record, scratch)
             }
-            Decoder::Ignored if self.keeps_undecoded => EventKind::Raw(RawEvent {
+            Decoder::Ignored if self.keeps_undecoded => Some(EventKind::Raw(RawEvent {
                 name: &entry.name,
                 format: &entry.text,
                 record,
                 is_little_endian: self.endian == Endian::Little,
-            }),
-            _ => self.kind_of(&entry.decoder, record)?,
+            })),
+            _ => self.kind_of(&entry.decoder, record),
+        }
+    }
+
+    /// The same for who only looks at the event: it is made where it is looked at. False where there is none.
+    #[inline]
+    pub(crate) fn decode_to(
+        &self,
+        index: EventIndex,
+        (cpu, time): (CpuId, Nanos),
+        record: &[u8],
+        scratch: &mut String,
+        take: impl FnOnce(&Event<'_>),
+    ) -> bool {
+        let Some(entry) = self.entries.get(index.index()) else { return false };
+        let current = match record.first_chunk().filter(|_| self.has_usual_heads) {
+            Some(head) => usual::current(head),
+            None => match entry.current.signed(self.endian, record) {
+                Some(current) => Tid(signed32(current)),
+                None => return false,
+            },
         };
-        Some(Event { time, cpu, current, kind })
+        let kind = match &entry.decoder {
+            Decoder::Switch(s) if s.is_usual => {
+                let Some(record) = record.first_chunk() else { return false };
+                usual::switch(record, &s.states)
+            }
+            Decoder::Wake { kind, is_usual: true, .. } => {
+                let Some(record) = record.first_chunk() else { return false };
+                kind.event(usual::woken(record))
+            }
+            _ => match self.event_kind(entry, record, scratch) {
+                Some(kind) => kind,
+                None => return false,
+            },
+        };
+        take(&Event { time, cpu, current, kind });
+        true
     }
 
     /// What kernel code printed into the trace.
@@ -413,15 +449,12 @@ impl EventTable {
                 next_comm: comm(&s.next_comm)?,
                 next_prio: prio(&s.next_prio)?,
             },
-            Decoder::Wake { kind, tid: id, comm: name, prio: priority, target } => {
-                let woken =
-                    Woken { tid: tid(id)?, comm: comm(name)?, prio: prio(priority)?, target: cpu(target)? };
-                match kind {
-                    Wake::Waking => EventKind::Waking(woken),
-                    Wake::Wakeup => EventKind::Wakeup(woken),
-                    Wake::New => EventKind::WakeupNew(woken),
-                }
-            }
+            Decoder::Wake { kind, tid: id, comm: name, prio: priority, target, .. } => kind.event(Woken {
+                tid: tid(id)?,
+                comm: comm(name)?,
+                prio: prio(priority)?,
+                target: cpu(target)?,
+            }),
             Decoder::Migrate { tid: id, comm: name, from, to } => {
                 EventKind::Migrate { tid: tid(id)?, comm: comm(name)?, from: cpu(from)?, to: cpu(to)? }
             }
@@ -472,27 +505,19 @@ impl EventTable {
 }
 
 /// Resolves the fields an event of interest needs.
-fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
+fn decoder(format: &EventFormat, endian: Endian) -> Result<Decoder, FormatError> {
     let scalar = |name| Scalar::of(format, name);
     let text = |name| Text::of(format, name);
     let pointer = |name| Pointer::of(format, name);
     let wake = |kind| -> Result<Decoder, FormatError> {
         let (tid, comm) = (scalar("pid")?, text("comm")?);
-        Ok(Decoder::Wake { kind, tid, comm, prio: scalar("prio")?, target: scalar("target_cpu")? })
+        let (prio, target) = (scalar("prio")?, scalar("target_cpu")?);
+        let is_usual = usual::is_wake(endian, &comm, [&tid, &prio, &target]);
+        Ok(Decoder::Wake { kind, tid, comm, prio, target, is_usual })
     };
     let softirq = |kind| Ok(Decoder::Softirq { kind, vector: scalar("vec")? });
     match (format.system.as_str(), format.name.as_str()) {
-        ("sched", "sched_switch") => Ok(Decoder::Switch(Box::new(Switch {
-            prev: scalar("prev_pid")?,
-            prev_comm: text("prev_comm")?,
-            prev_prio: scalar("prev_prio")?,
-            prev_state: scalar("prev_state")?,
-            next: scalar("next_pid")?,
-            next_comm: text("next_comm")?,
-            next_prio: scalar("next_prio")?,
-            states: StateTable::parse(&format.print_fmt)
-                .ok_or_else(|| FormatError::States { event: format.full_name() })?,
-        }))),
+        ("sched", "sched_switch") => Ok(Decoder::Switch(Box::new(Switch::of(format, endian)?))),
         ("sched", "sched_waking") => wake(Wake::Waking),
         ("sched", "sched_wakeup") => wake(Wake::Wakeup),
         ("sched", "sched_wakeup_new") => wake(Wake::New),
@@ -556,6 +581,26 @@ fn vector_decoder(name: &str) -> Decoder {
         Decoder::VectorExit { name }
     } else {
         Decoder::Ignored
+    }
+}
+
+#[cfg(test)]
+impl EventTable {
+    /// Whether the heads of records are as usual, and each of the events.
+    fn has_usual_layouts(&self) -> [bool; 4] {
+        let usual = |entry: &Entry| match &entry.decoder {
+            Decoder::Switch(switch) => switch.is_usual,
+            Decoder::Wake { is_usual, .. } => *is_usual,
+            _ => false,
+        };
+        let usual = |at: usize| self.entries.get(at).is_some_and(usual);
+        [self.has_usual_heads, usual(0), usual(1), usual(2)]
+    }
+
+    /// The number of an event, by its place among those given.
+    fn id_of(&self, index: usize) -> u16 {
+        let id = self.by_id.iter().position(|position| usize::from(*position) == index + 1);
+        u16::try_from(id.unwrap()).unwrap()
     }
 }
 

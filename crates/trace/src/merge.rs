@@ -1,4 +1,4 @@
-//! Many CPUs' pages as one stream in time: a merge that holds one page of each CPU.
+//! Many CPUs' pages as one stream in time: a merge that holds a few pages of each CPU.
 //!
 //! Order: by time, then by CPU, then as recorded. Within a CPU time never goes back: where the recorded clock does by
 //! some nanoseconds, the later record gets the earlier one's time, and that is counted with the largest step.
@@ -11,6 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
+use std::ops::Range;
 
 use surety_units::CpuId;
 
@@ -62,8 +63,11 @@ pub struct MergeCounts {
 
 /// Where a CPU's pages come from, one after the other.
 trait PageSource {
-    /// Fills `page` with the next page and returns how many bytes there were; 0 when there is none now.
-    fn fill(&mut self, page: &mut [u8]) -> io::Result<usize>;
+    /// Goes to the next page and returns how many bytes it has; 0 when there is none now.
+    fn turn(&mut self) -> io::Result<usize>;
+
+    /// The page gone to last.
+    fn page(&self) -> &[u8];
 
     /// Where the next page begins.
     fn offset(&self) -> u64;
@@ -72,17 +76,63 @@ trait PageSource {
     fn has_ended(&self) -> bool;
 }
 
-/// Pages that lie one after the other in a source.
+/// Pages that lie one after the other in a source, read some at a time.
 struct InSource<S> {
     source: S,
+    page_size: usize,
+    /// Where the next page begins.
     offset: u64,
+    /// Pages that were read together, and how many of their bytes there are.
+    read: Vec<u8>,
+    filled: usize,
+    /// Those of the page gone to last.
+    page: Range<usize>,
+}
+
+/// Bytes that are read of a CPU together, and of all CPUs at most, where a page is no longer.
+const READ: usize = 64 << 10;
+const READ_MAX: usize = 8 << 20;
+
+impl<S: ReadAt> InSource<S> {
+    /// One of `sources`.
+    fn new(source: S, page_size: usize, sources: usize) -> InSource<S> {
+        let together = READ.min(READ_MAX / sources.max(1)) / page_size;
+        let read = vec![0; page_size * together.max(1)];
+        InSource { source, page_size, offset: 0, read, filled: 0, page: 0..0 }
+    }
+
+    /// Back to the beginning.
+    fn rewind(&mut self) {
+        (self.offset, self.filled, self.page) = (0, 0, 0..0);
+    }
+
+    #[cold]
+    fn refill(&mut self) -> io::Result<()> {
+        self.page = 0..0;
+        self.filled = 0;
+        // Where pages together cannot be read, those before the one that cannot are still good.
+        self.filled = match read_full(&self.source, self.offset, &mut self.read) {
+            Ok(filled) => filled,
+            Err(_) => read_full(&self.source, self.offset, &mut self.read[..self.page_size])?,
+        };
+        Ok(())
+    }
 }
 
 impl<S: ReadAt> PageSource for InSource<S> {
-    fn fill(&mut self, page: &mut [u8]) -> io::Result<usize> {
-        let filled = read_full(&self.source, self.offset, page)?;
-        self.offset += filled as u64;
-        Ok(filled)
+    fn turn(&mut self) -> io::Result<usize> {
+        if self.page.end >= self.filled {
+            self.refill()?;
+        }
+        let start = self.page.end;
+        self.page = start..self.filled.min(start + self.page_size);
+        self.offset += self.page.len() as u64;
+        Ok(self.page.len())
+    }
+
+    #[inline]
+    fn page(&self) -> &[u8] {
+        &self.read[self.page.clone()]
     }
 
     fn offset(&self) -> u64 {
@@ -98,9 +148,6 @@ impl<S: ReadAt> PageSource for InSource<S> {
 struct Stream<P> {
     cpu: CpuId,
     pages: P,
-    page: Vec<u8>,
-    /// Bytes of `page` that were read.
-    filled: usize,
     walk: Walk,
     /// Time of the head, never before an earlier head's.
     time: u64,
@@ -139,7 +186,10 @@ impl<S: ReadAt> Merge<S> {
         endian: Endian,
         sources: impl IntoIterator<Item = (CpuId, S)>,
     ) -> Merge<S> {
-        let stream = |(cpu, source)| Stream::new(cpu, InSource { source, offset: 0 }, layout, endian);
+        let sources: Vec<(CpuId, S)> = sources.into_iter().collect();
+        let count = sources.len();
+        let pages = |source| InSource::new(source, layout.page_size(), count);
+        let stream = |(cpu, source)| Stream::new(cpu, pages(source), layout, endian);
         let mut streams: Vec<Stream<InSource<S>>> = sources.into_iter().map(stream).collect();
         // Equal times are told by CPU; two streams of one CPU keep the order they were given in.
         streams.sort_by_key(|s| s.cpu);
@@ -163,21 +213,22 @@ impl<S: ReadAt> Merge<S> {
         *counts = MergeCounts::default();
         let mut heap = BinaryHeap::with_capacity(streams.len());
         for (index, stream) in streams.iter_mut().enumerate() {
-            stream.pages.offset = 0;
+            stream.pages.rewind();
             stream.forget(*layout, *endian);
             if stream.advance(*layout, *endian, counts)? {
                 heap.push(Reverse((stream.time, index)));
             }
         }
         while let Some(Reverse((_, index))) = heap.pop() {
-            let limit = heap.peek().map(|Reverse(next)| *next);
+            let limit = heap.peek().map_or((u64::MAX, usize::MAX), |Reverse(next)| *next);
             let stream = &mut streams[index];
             loop {
                 stream.show(&mut visit);
-                if !stream.advance(*layout, *endian, counts)? {
+                let stopped = stream.show_page(|time| (time, index) <= limit, &mut visit, counts);
+                if !stopped && !stream.advance(*layout, *endian, counts)? {
                     break;
                 }
-                if limit.is_some_and(|limit| (stream.time, index) > limit) {
+                if (stream.time, index) > limit {
                     heap.push(Reverse((stream.time, index)));
                     break;
                 }
@@ -189,21 +240,11 @@ impl<S: ReadAt> Merge<S> {
 
 impl<P: PageSource> Stream<P> {
     fn new(cpu: CpuId, pages: P, layout: PageLayout, endian: Endian) -> Stream<P> {
-        Stream {
-            cpu,
-            pages,
-            page: vec![0; layout.page_size()],
-            filled: 0,
-            walk: Walk::new(&[], layout, endian),
-            time: 0,
-            head: Head::End,
-            broken: false,
-        }
+        Stream { cpu, pages, walk: Walk::new(&[], layout, endian), time: 0, head: Head::End, broken: false }
     }
 
     /// Back to the state before the first page.
     fn forget(&mut self, layout: PageLayout, endian: Endian) {
-        self.filled = 0;
         self.walk = Walk::new(&[], layout, endian);
         self.time = 0;
         self.head = Head::End;
@@ -213,10 +254,40 @@ impl<P: PageSource> Stream<P> {
     #[inline]
     fn show(&self, visit: &mut impl FnMut(CpuId, u64, Item<'_>)) {
         match self.head {
-            Head::Record { start, end } => visit(self.cpu, self.time, Item::Record(&self.page[start..end])),
+            Head::Record { start, end } => {
+                visit(self.cpu, self.time, Item::Record(&self.pages.page()[start..end]))
+            }
             Head::Lost { count, .. } => visit(self.cpu, self.time, Item::Lost(count)),
             Head::End => {}
         }
+    }
+
+    /// Shows the records behind the head that are on its page, as long as their time `is_due`; true where one is not, which
+    /// is the head then.
+    #[inline]
+    fn show_page(
+        &mut self,
+        is_due: impl Fn(u64) -> bool,
+        visit: &mut impl FnMut(CpuId, u64, Item<'_>),
+        counts: &mut MergeCounts,
+    ) -> bool {
+        if !matches!(self.head, Head::Record { .. }) {
+            return false;
+        }
+        // A page tells of a loss before its first record only. The walk is a copy that nobody else can see.
+        let (page, mut walk) = (self.pages.page(), self.walk);
+        let mut stopped = false;
+        while let Some(span) = walk.next(page) {
+            set_time(&mut self.time, span.time, counts);
+            if !is_due(self.time) {
+                self.head = Head::Record { start: span.start, end: span.end };
+                stopped = true;
+                break;
+            }
+            visit(self.cpu, self.time, Item::Record(&page[span.start..span.end]));
+        }
+        self.walk = walk;
+        stopped
     }
 
     /// Moves the head on; `false` at the end.
@@ -232,8 +303,8 @@ impl<P: PageSource> Stream<P> {
             return Ok(true);
         }
         loop {
-            if let Some(span) = self.walk.next(&self.page[..self.filled]) {
-                self.set_time(span.time, counts);
+            if let Some(span) = self.walk.next(self.pages.page()) {
+                set_time(&mut self.time, span.time, counts);
                 let lost = self.walk.lost.take();
                 self.head = match lost {
                     Some(count) => Head::Lost { count, then: Some((span.start, span.end)) },
@@ -247,17 +318,6 @@ impl<P: PageSource> Stream<P> {
                 self.head = untold.map_or(Head::End, |count| Head::Lost { count, then: None });
                 return Ok(untold.is_some());
             }
-        }
-    }
-
-    #[inline]
-    fn set_time(&mut self, time: u64, counts: &mut MergeCounts) {
-        let time = time.min(TIME_MAX);
-        if time < self.time {
-            counts.disordered += 1;
-            counts.disorder_max = counts.disorder_max.max(self.time - time);
-        } else {
-            self.time = time;
         }
     }
 
@@ -279,13 +339,9 @@ impl<P: PageSource> Stream<P> {
         // A page without records may still tell of a loss: it is told with the next record.
         let (untold, told_at) = (self.walk.lost.take(), self.walk.time());
         let offset = self.pages.offset();
-        self.filled = self.pages.fill(&mut self.page).map_err(|source| PageReadError {
-            cpu: self.cpu,
-            offset,
-            source,
-        })?;
-        self.walk = Walk::new(&self.page[..self.filled], layout, endian);
-        if self.filled == 0 {
+        let filled = self.pages.turn().map_err(|source| PageReadError { cpu: self.cpu, offset, source })?;
+        self.walk = Walk::new(self.pages.page(), layout, endian);
+        if filled == 0 {
             // A page may still come; where none does, the loss is told by itself.
             if untold.is_some() {
                 self.walk.lost = untold;
@@ -302,6 +358,18 @@ impl<P: PageSource> Stream<P> {
             (_, _, true) => Some(None),
         };
         Ok(true)
+    }
+}
+
+/// Moves a stream's time on, never back.
+#[inline]
+fn set_time(now: &mut u64, time: u64, counts: &mut MergeCounts) {
+    let time = time.min(TIME_MAX);
+    if time < *now {
+        counts.disordered += 1;
+        counts.disorder_max = counts.disorder_max.max(*now - time);
+    } else {
+        *now = time;
     }
 }
 

@@ -146,6 +146,24 @@ impl Walk {
     /// The next event of the page.
     #[inline]
     pub(crate) fn next(&mut self, page: &[u8]) -> Option<Span> {
+        // Most are events that say their length in their type, of a little-endian machine.
+        if self.endian == Endian::Little
+            && let Some(word) = page.get(self.at..self.end).and_then(|rest| rest.first_chunk())
+        {
+            let word = u32::from_le_bytes(*word);
+            let (kind, start) = (word & 31, self.at + 4);
+            let end = start + 4 * kind as usize;
+            if (1..PADDING).contains(&kind) && end <= self.end {
+                self.time = self.time.wrapping_add(u64::from(word >> 5));
+                self.at = end;
+                return Some(Span { time: self.time, start, end });
+            }
+        }
+        self.next_of_any(page)
+    }
+
+    /// The same of every type and byte order.
+    fn next_of_any(&mut self, page: &[u8]) -> Option<Span> {
         while self.at < self.end {
             let Some(word) = self.word(page, self.at) else { return self.stop() };
             let (kind, delta) = match self.endian {

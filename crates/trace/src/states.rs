@@ -19,7 +19,12 @@ pub struct StateTable {
     letters: Vec<(u64, u8)>,
     /// The bit that marks a preempted thread (`R+`); 0 where the kernel has none.
     preempted: u64,
+    /// What the low bits say, by their value.
+    low: Box<[LeaveState; LOW]>,
 }
+
+/// Values whose meaning is looked up: all that one of the flags of a kernel can be, but those that few threads ever have.
+const LOW: usize = 256;
 
 impl StateTable {
     /// Reads the table from the print format of `sched_switch`; `None` when it holds none.
@@ -45,14 +50,19 @@ impl StateTable {
             }
             None => 0,
         };
-        (!letters.is_empty()).then_some(StateTable { letters, preempted })
+        (!letters.is_empty()).then(|| StateTable::of(letters, preempted))
     }
 
     /// The flags kernels since 4.14 have, for texts that give a state as a number and hold no table. Kernels before
     /// marked a preempted thread with a higher bit, one of three; these bits have had no other meaning since.
     pub fn usual() -> StateTable {
         let letters = (0..).zip(*b"SDTtXZPI").map(|(bit, letter)| (1 << bit, letter)).collect();
-        StateTable { letters, preempted: 0x100 | 0x400 | 0x800 | 0x1000 }
+        StateTable::of(letters, 0x100 | 0x400 | 0x800 | 0x1000)
+    }
+
+    fn of(letters: Vec<(u64, u8)>, preempted: u64) -> StateTable {
+        let low = std::array::from_fn(|value| by_letter(&letters, value as u64));
+        StateTable { letters, preempted, low: Box::new(low) }
     }
 
     /// What a value of `prev_state` says. With several bits the first of the table counts.
@@ -61,10 +71,16 @@ impl StateTable {
         if prev_state & self.preempted != 0 {
             return LeaveState::Runnable { preempted: true };
         }
-        match self.letters.iter().find(|(bit, _)| prev_state & bit != 0) {
-            None => LeaveState::Runnable { preempted: false },
-            Some((_, letter)) => leave_state(*letter),
-        }
+        let low = usize::try_from(prev_state).ok().and_then(|value| self.low.get(value));
+        low.copied().unwrap_or_else(|| by_letter(&self.letters, prev_state))
+    }
+}
+
+/// What a value says that does not mark a preempted thread.
+fn by_letter(letters: &[(u64, u8)], prev_state: u64) -> LeaveState {
+    match letters.iter().find(|(bit, _)| prev_state & bit != 0) {
+        None => LeaveState::Runnable { preempted: false },
+        Some((_, letter)) => leave_state(*letter),
     }
 }
 

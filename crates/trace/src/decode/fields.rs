@@ -26,6 +26,12 @@ impl Scalar {
     /// The value without regard to its sign.
     #[inline]
     pub(super) fn unsigned(self, endian: Endian, record: &[u8]) -> Option<u64> {
+        // Eight bytes and a mask for any size, where the record has as many.
+        if endian == Endian::Little
+            && let Some(bytes) = record.get(self.offset..).and_then(|rest| rest.first_chunk())
+        {
+            return Some(u64::from_le_bytes(*bytes) & u64::MAX >> (64 - 8 * u32::from(self.size)));
+        }
         endian.unsigned(record, self.offset, self.size)
     }
 
@@ -106,7 +112,7 @@ impl Text {
                 raw
             }
         };
-        Some(Comm(until_zero(raw)))
+        Some(name(raw))
     }
 
     /// As text; what follows a byte that is no UTF-8 is cut off.
@@ -120,6 +126,20 @@ impl Text {
             Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
         })
     }
+}
+
+/// A thread's name. Most are followed by zeros only, and a name that is copied as it is can be read at once: of one made
+/// from words the processor has to wait until they are written.
+#[inline]
+pub(super) fn name(raw: [u8; 16]) -> Comm {
+    let cleared = until_zero(raw);
+    if cleared == raw { Comm(raw) } else { unclean(cleared) }
+}
+
+#[cold]
+#[inline(never)]
+fn unclean(cleared: [u8; 16]) -> Comm {
+    Comm(cleared)
 }
 
 /// Clears what stands behind the first zero byte, and the last byte, which the kernel keeps zero: the name's end may be

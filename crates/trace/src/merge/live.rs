@@ -18,6 +18,8 @@ use crate::page::PageLayout;
 #[derive(Default)]
 struct Queue {
     pages: VecDeque<Vec<u8>>,
+    /// The one that is walked.
+    page: Vec<u8>,
     /// Emptied pages, to be filled again.
     spare: Vec<Vec<u8>>,
     /// Bytes walked.
@@ -30,15 +32,19 @@ struct Queue {
 const SPARE: usize = 64;
 
 impl PageSource for Queue {
-    fn fill(&mut self, page: &mut [u8]) -> io::Result<usize> {
-        let Some(next) = self.pages.pop_front() else { return Ok(0) };
-        let filled = next.len().min(page.len());
-        page[..filled].copy_from_slice(&next[..filled]);
-        self.offset += filled as u64;
-        if self.spare.len() < SPARE {
-            self.spare.push(next);
+    fn turn(&mut self) -> io::Result<usize> {
+        let next = self.pages.pop_front().unwrap_or_default();
+        let walked = std::mem::replace(&mut self.page, next);
+        if self.spare.len() < SPARE && walked.capacity() > 0 {
+            self.spare.push(walked);
         }
-        Ok(filled)
+        self.offset += self.page.len() as u64;
+        Ok(self.page.len())
+    }
+
+    #[inline]
+    fn page(&self) -> &[u8] {
+        &self.page
     }
 
     fn offset(&self) -> u64 {
@@ -82,7 +88,7 @@ impl LiveMerge {
         let queue = &mut self.streams[at].pages;
         let mut copy = queue.spare.pop().unwrap_or_default();
         copy.clear();
-        copy.extend_from_slice(page);
+        copy.extend_from_slice(&page[..page.len().min(self.layout.page_size())]);
         queue.pages.push_back(copy);
     }
 

@@ -132,7 +132,9 @@ impl ReadAt for Broken {
 #[test]
 fn a_failing_source_says_where() {
     let mut merge = Merge::new(layout(), Endian::Little, [(CpuId(4), Broken)]);
-    let error = merge.for_each(|_, _, _| {}).unwrap_err();
+    let mut records = 0;
+    let error = merge.for_each(|_, _, _| records += 1).unwrap_err();
+    assert_eq!(records, 1, "the page before the one that cannot be read");
     assert_eq!(error.to_string(), "cannot read the pages of CPU 4 at byte 256: disk gone");
 }
 

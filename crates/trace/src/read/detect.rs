@@ -44,15 +44,19 @@ pub enum OpenError {
     },
 }
 
+/// A source of any type. The readers are compiled once, for it: a program that is built for size would otherwise build
+/// their loops anew for its own type of file, and for size. A call through the pointer is one for some pages.
+type Source<'s> = Box<dyn ReadAt + 's>;
+
 /// A format: its name, how to tell it by a file's first bytes, and how to open one.
-struct Format<'s, S> {
+struct Format<'s> {
     name: &'static str,
     is: fn(&[u8]) -> bool,
-    open: fn(S) -> Result<Box<dyn TraceReader + 's>, OpenError>,
+    open: fn(Source<'s>) -> Result<Box<dyn TraceReader + 's>, OpenError>,
 }
 
 /// Every format, the surest to tell first.
-fn formats<'s, S: ReadAt + 's>() -> [Format<'s, S>; 4] {
+fn formats<'s>() -> [Format<'s>; 4] {
     [
         Format {
             name: "trace.dat",
@@ -78,10 +82,14 @@ fn formats<'s, S: ReadAt + 's>() -> [Format<'s, S>; 4] {
 /// # Errors
 /// [`OpenError`]: what it is not, or where it is damaged.
 pub fn open<'s, S: ReadAt + 's>(source: S) -> Result<Box<dyn TraceReader + 's>, OpenError> {
+    open_any(Box::new(source))
+}
+
+fn open_any(source: Source<'_>) -> Result<Box<dyn TraceReader + '_>, OpenError> {
     let mut beginning = [0; BEGINNING];
     let length =
         read_full(&source, 0, &mut beginning).map_err(|source| OpenError::Read { offset: 0, source })?;
-    let formats = formats::<S>();
+    let formats = formats();
     match formats.iter().find(|format| (format.is)(&beginning[..length])) {
         Some(format) => (format.open)(source),
         None => {

@@ -24,11 +24,11 @@ use crate::endian::Endian;
 use crate::format::FormatError;
 use crate::read::tracedat::cursor::Cursor;
 use crate::read::tracedat::{
-    HEADER_EVENT, HEADER_PAGE, MAGIC, TraceDatError, damaged, read_events, read_layout, read_systems,
+    HEADER_EVENT, HEADER_PAGE, MAGIC, TraceDatError, damaged, read_events, read_layout, read_symbols,
+    read_systems,
 };
 use crate::read::{Description, EventCount, ReadSummary, TraceError, TraceReader};
 use crate::source::ReadAt;
-use crate::symbols::Symbols;
 
 use attributes::{ATTRIBUTE_MIN, Attribute, Attributes, Sampled};
 use records::{Next, Records, Unpacker};
@@ -384,7 +384,7 @@ fn read_formats<S: ReadAt + ?Sized>(
     cursor.skip64("the description of event headers")?;
     let mut formats = read_events(cursor)?;
     formats.extend(read_systems(cursor)?);
-    let symbols = Symbols::parse(&cursor.text32("the symbol table")?);
+    let symbols = read_symbols(cursor)?;
     let pairs = formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
     Ok(EventTable::of_usable(cursor.endian, pairs, symbols))
 }
@@ -421,12 +421,12 @@ impl<K: TraceSink + ?Sized> Reading<'_, K> {
                     return;
                 };
                 self.counts[index.index()] += 1;
-                match self.table.decode(index, cpu, time, record, &mut self.scratch) {
-                    Some(event) => {
-                        self.summary.delivered += 1;
-                        self.sink.event(&event);
-                    }
-                    None => self.summary.malformed += u64::from(self.table.is_decoded(index)),
+                let sink = &mut *self.sink;
+                let take = |event: &Event<'_>| sink.event(event);
+                if self.table.decode_to(index, (cpu, time), record, &mut self.scratch, take) {
+                    self.summary.delivered += 1;
+                } else {
+                    self.summary.malformed += u64::from(self.table.is_decoded(index));
                 }
             }
             // Every record comes with its CPU.

@@ -47,6 +47,9 @@ impl<S: ReadAt> RawPages<S> {
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     summary: ReadSummary,
+    /// Times of the first item and of the last.
+    first: Option<Nanos>,
+    last: Nanos,
     /// By event of the table.
     counts: Vec<u64>,
     /// Where texts are put together.
@@ -57,6 +60,8 @@ impl Tally {
     pub(super) fn new(table: &EventTable) -> Tally {
         Tally {
             summary: ReadSummary::default(),
+            first: None,
+            last: Nanos::ZERO,
             counts: vec![0; table.names().len()],
             scratch: String::new(),
         }
@@ -74,7 +79,8 @@ impl Tally {
     ) {
         let summary = &mut self.summary;
         let time = instant(time);
-        summary.span = Some((summary.span.map_or(time, |(first, _)| first), time));
+        self.first.get_or_insert(time);
+        self.last = time;
         let record = match item {
             Item::Record(record) => record,
             Item::Lost(count) => {
@@ -94,18 +100,17 @@ impl Tally {
             return;
         };
         self.counts[index.index()] += 1;
-        match table.decode(index, cpu, time, record, &mut self.scratch) {
-            Some(event) => {
-                summary.delivered += 1;
-                sink.event(&event);
-            }
-            None => summary.malformed += u64::from(table.is_decoded(index)),
+        if table.decode_to(index, (cpu, time), record, &mut self.scratch, |event| sink.event(event)) {
+            summary.delivered += 1;
+        } else {
+            summary.malformed += u64::from(table.is_decoded(index));
         }
     }
 
     /// All of it, with what the merge met.
     pub(super) fn summary(self, table: &EventTable, merged: &MergeCounts) -> ReadSummary {
         let mut summary = self.summary;
+        summary.span = self.first.map(|first| (first, self.last));
         summary.events = table
             .names()
             .iter()

@@ -23,6 +23,7 @@ use crate::page::PageLayout;
 use crate::read::raw_pages::RawPages;
 use crate::read::{Description, ReadSummary, TraceError, TraceReader};
 use crate::source::{ReadAt, Window};
+use crate::symbols::{SymbolReader, Symbols};
 
 use chunks::{Chunk, Packed, Unpacking};
 use codec::Codec;
@@ -449,6 +450,13 @@ pub(super) fn read_systems<S: ReadAt + ?Sized>(
         }
     }
     Ok(formats)
+}
+
+/// The kernel's symbol table, behind its length.
+pub(super) fn read_symbols<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Symbols, TraceDatError> {
+    let mut reader = SymbolReader::default();
+    cursor.pieces32("the symbol table", |piece| reader.take(piece))?;
+    Ok(reader.finish())
 }
 
 /// How many CPUs were recorded.

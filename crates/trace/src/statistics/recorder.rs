@@ -120,11 +120,11 @@ impl Recorder {
     /// Puts the batch into the series.
     fn settle(&mut self) {
         let batch = &self.batch;
-        batch.iter().for_each(|job| self.response.record(job.response()));
-        batch.iter().for_each(|job| self.latency.record(job.latency()));
-        batch.iter().for_each(|job| self.execution.record(job.execution));
-        batch.iter().for_each(|job| self.net.record(job.execution_net()));
-        batch.iter().for_each(|job| self.interrupted.record(job.interrupted));
+        self.response.record_all(batch.iter().map(Job::response));
+        self.latency.record_all(batch.iter().map(Job::latency));
+        self.execution.record_all(batch.iter().map(|job| job.execution));
+        self.net.record_all(batch.iter().map(Job::execution_net));
+        self.interrupted.record_all(batch.iter().map(|job| job.interrupted));
         for job in batch {
             if let Some(gap) = self.releases.push(job.release) {
                 self.inter_arrival.record(gap);
@@ -136,6 +136,18 @@ impl Recorder {
         self.batch.clear();
     }
 
+    fn each_series(&mut self) -> [&mut Series; 7] {
+        [
+            &mut self.response,
+            &mut self.latency,
+            &mut self.preemption,
+            &mut self.execution,
+            &mut self.net,
+            &mut self.interrupted,
+            &mut self.inter_arrival,
+        ]
+    }
+
     fn interrupt_arrivals(&mut self) {
         self.settle();
         let inter_arrival = &mut self.inter_arrival;
@@ -144,6 +156,7 @@ impl Recorder {
 
     fn statistics(mut self, thread: &ThreadKey, totals: &ThreadTotals) -> ThreadStatistics {
         self.interrupt_arrivals();
+        self.each_series().into_iter().for_each(Series::settle);
         ThreadStatistics {
             tid: thread.tid,
             comm: thread.comm,

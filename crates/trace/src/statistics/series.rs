@@ -1,72 +1,109 @@
 //! [`Series`]: times of one kind, any number of them in bounded memory.
 //!
-//! Count, extremes, sum and mean are exact. Quantiles are exact for the first [`FEW`] values; beyond, the values move into
-//! a histogram and quantiles are within 1/256 of theirs.
+//! Count, extremes, sum and mean are exact. Quantiles are exact for up to [`FEW`] values; of more they are those of a
+//! histogram, within 1/256 of the values.
+//!
+//! Values are kept as they come and counted together: a series among thousands is not in the cache when the next value
+//! comes, and its counters are on more pages of memory than the values of a short series.
+
+use std::borrow::Cow;
 
 use surety_stats::{Histogram, Sample};
 use surety_units::Nanos;
 
-/// So many values are kept as they are: 2 KiB at most.
+/// Up to this many values quantiles are exact. Beside a histogram no more values are kept.
 pub const FEW: usize = 256;
 
-/// Bytes a series takes on the heap at most: its histogram, and the values that went into it.
+/// Values that are kept without a histogram, at most.
+const LOOSE_MAX: usize = 2048;
+
+/// Bytes a series takes on the heap at most: its histogram, and the values that are not in it yet.
 pub const SERIES_BYTES_MAX: usize = 37 << 10;
 
 /// A series of times.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    count: u64,
-    sum: u128,
-    min: u64,
-    max: u64,
-    few: Vec<u64>,
+    /// Values that are not counted yet.
+    loose: Vec<u64>,
+    /// Those that are, and their sum.
     histogram: Option<Histogram>,
+    sum: u128,
 }
 
 impl Series {
     /// Counts a time; a negative one counts as 0.
     #[inline]
     pub fn record(&mut self, value: Nanos) {
-        let value = value.get_unsigned();
-        self.min = if self.count == 0 { value } else { self.min.min(value) };
-        self.max = self.max.max(value);
-        self.count += 1;
-        self.sum += u128::from(value);
-        match &mut self.histogram {
-            Some(histogram) => histogram.record(value),
-            None if self.few.len() < FEW => self.few.push(value),
-            None => self.spill(value),
+        let most = if self.histogram.is_some() { FEW } else { LOOSE_MAX };
+        if self.loose.len() >= most {
+            self.count_loose();
         }
+        self.loose.push(value.get_unsigned());
+    }
+
+    /// Counts up to [`FEW`] times together.
+    #[inline]
+    pub(crate) fn record_all(&mut self, values: impl ExactSizeIterator<Item = Nanos>) {
+        let most = if self.histogram.is_some() { FEW } else { LOOSE_MAX };
+        let kept = self.loose.len() + values.len();
+        if kept > most {
+            self.count_loose();
+        } else if kept > self.loose.capacity() {
+            // A series of four times as many costs no more than two allocations.
+            self.loose.reserve_exact((4 * kept).min(most) - self.loose.len());
+        }
+        self.loose.extend(values.map(Nanos::get_unsigned));
     }
 
     #[cold]
-    fn spill(&mut self, value: u64) {
-        let mut histogram = Histogram::new();
-        for value in std::mem::take(&mut self.few) {
-            histogram.record(value);
+    fn count_loose(&mut self) {
+        let loose = std::mem::take(&mut self.loose);
+        self.sum += sum(&loose);
+        self.histogram.get_or_insert_default().record_all(&loose);
+        self.loose = if loose.capacity() == FEW { loose } else { Vec::with_capacity(FEW) };
+        self.loose.clear();
+    }
+
+    /// Counts what is kept, where quantiles are the histogram's: to be done before a series is asked for them, which
+    /// counts it in a copy otherwise.
+    pub(crate) fn settle(&mut self) {
+        if self.count() > FEW as u64 {
+            self.count_loose();
         }
-        histogram.record(value);
-        self.histogram = Some(histogram);
+    }
+
+    /// All values in a histogram.
+    fn counted(&self) -> Cow<'_, Histogram> {
+        match &self.histogram {
+            Some(histogram) if self.loose.is_empty() => Cow::Borrowed(histogram),
+            known => {
+                let mut histogram = known.clone().unwrap_or_default();
+                histogram.record_all(&self.loose);
+                Cow::Owned(histogram)
+            }
+        }
     }
 
     /// How many.
     pub fn count(&self) -> u64 {
-        self.count
+        self.histogram.as_ref().map_or(0, Histogram::count) + self.loose.len() as u64
     }
 
     /// The smallest; `None` when there is none.
     pub fn min(&self) -> Option<Nanos> {
-        (self.count > 0).then(|| time(self.min))
+        let counted = self.histogram.as_ref().and_then(Histogram::min);
+        self.loose.iter().copied().chain(counted).min().map(time)
     }
 
     /// The largest.
     pub fn max(&self) -> Option<Nanos> {
-        (self.count > 0).then(|| time(self.max))
+        let counted = self.histogram.as_ref().and_then(Histogram::max);
+        self.loose.iter().copied().chain(counted).max().map(time)
     }
 
     /// The mean, rounded down.
     pub fn mean(&self) -> Option<Nanos> {
-        let mean = self.sum.checked_div(u128::from(self.count))?;
+        let mean = self.exact_sum().checked_div(u128::from(self.count()))?;
         u64::try_from(mean).ok().map(time)
     }
 
@@ -77,33 +114,45 @@ impl Series {
 
     /// Several quantiles at once.
     pub fn quantiles<const N: usize>(&self, q: [f64; N]) -> Option<[Nanos; N]> {
-        let few = self.histogram.is_none().then(|| Sample::new(self.few.clone()));
         let mut values = [Nanos::ZERO; N];
-        for (value, q) in values.iter_mut().zip(q) {
-            *value = match (&few, &self.histogram) {
-                (Some(few), _) => time(few.quantile(q)?),
-                (None, Some(histogram)) => time(histogram.quantile(q)?),
-                (None, None) => return None,
-            };
+        if self.count() <= FEW as u64 {
+            let few = Sample::new(self.loose.clone());
+            for (value, q) in values.iter_mut().zip(q) {
+                *value = time(few.quantile(q)?);
+            }
+        } else {
+            let histogram = self.counted();
+            for (value, q) in values.iter_mut().zip(q) {
+                *value = time(histogram.quantile(q)?);
+            }
         }
         Some(values)
     }
 
-    /// The distinct values, ascending, each with its count. Beyond the first [`FEW`] values each stands for the upper end
+    /// The distinct values, ascending, each with its count. Of more than [`FEW`] values each stands for the upper end
     /// of its bucket: at most 1/256 above what was seen, and never above the maximum.
     pub fn values(&self) -> Vec<(Nanos, u64)> {
-        if let Some(histogram) = &self.histogram {
-            return histogram.buckets().map(|(_, high, count)| (time(high.min(self.max)), count)).collect();
+        if self.count() > FEW as u64 {
+            let (histogram, max) = (self.counted(), self.max().unwrap_or_default());
+            return histogram.buckets().map(|(_, high, count)| (time(high).min(max), count)).collect();
         }
-        let mut few = self.few.clone();
+        let mut few = self.loose.clone();
         few.sort_unstable();
         few.chunk_by(|a, b| a == b).map(|equal| (time(equal[0]), equal.len() as u64)).collect()
     }
 
     /// All of them together.
     pub fn sum(&self) -> Nanos {
-        time(u64::try_from(self.sum).unwrap_or(u64::MAX))
+        time(u64::try_from(self.exact_sum()).unwrap_or(u64::MAX))
     }
+
+    fn exact_sum(&self) -> u128 {
+        self.sum + sum(&self.loose)
+    }
+}
+
+fn sum(values: &[u64]) -> u128 {
+    values.iter().copied().map(u128::from).sum()
 }
 
 fn time(ns: u64) -> Nanos {
@@ -116,9 +165,14 @@ mod tests {
 
     #[test]
     fn quantiles_are_exact_for_few_and_close_for_many() {
-        for many in [FEW, FEW + 1, 20_000] {
+        for (many, settled) in
+            [FEW, FEW + 1, LOOSE_MAX, LOOSE_MAX + 1, 20_000].map(|n| [(n, false), (n, true)]).concat()
+        {
             let mut series = Series::default();
             (0..many).rev().for_each(|k| series.record(Nanos::new(1000 * k as i64)));
+            if settled {
+                series.settle();
+            }
             let median = 1000 * (many.div_ceil(2) as i64 - 1);
             let found = series.quantile(0.5).unwrap().get();
             let error = if many <= FEW { 0 } else { median / 256 };

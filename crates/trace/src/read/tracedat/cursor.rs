@@ -6,6 +6,8 @@ use crate::source::{ReadAt, read_full};
 
 /// Names in a file (versions, systems) are shorter than this.
 const NAME_MAX: usize = 256;
+/// Bytes that are read together of what is taken piece by piece.
+const PIECE: usize = 64 << 10;
 
 /// A place in a source.
 pub(in crate::read) struct Cursor<'a, S: ?Sized> {
@@ -33,29 +35,50 @@ impl<'a, S: ReadAt + ?Sized> Cursor<'a, S> {
 
     /// So many bytes; `what` names them in errors.
     pub(in crate::read) fn bytes(&mut self, count: u64, what: &str) -> Result<Vec<u8>, TraceDatError> {
-        let left = self.length.saturating_sub(self.offset);
-        let size = usize::try_from(count).ok().filter(|_| count <= left).ok_or_else(|| {
-            damaged(self.offset, format!("{what} would take {count} bytes, and {left} are left"))
-        })?;
-        let mut bytes = vec![0; size];
+        let mut bytes = vec![0; self.room(count, what)?];
         let filled = read_full(self.source, self.offset, &mut bytes)
             .map_err(|source| TraceDatError::Read { offset: self.offset, source })?;
-        if filled < size {
+        if filled < bytes.len() {
             return Err(damaged(self.offset + filled as u64, format!("{what} ends early")));
         }
         self.offset += count;
         Ok(bytes)
     }
 
+    /// Bytes behind their length in 4 bytes, a piece after the other: what is long and of which little is kept.
+    pub(in crate::read) fn pieces32(
+        &mut self,
+        what: &str,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), TraceDatError> {
+        let count = self.u32(what)?;
+        let mut left = self.room(count.into(), what)?;
+        let mut piece = vec![0; left.min(PIECE)];
+        while left > 0 {
+            let size = left.min(piece.len());
+            let filled = read_full(self.source, self.offset, &mut piece[..size])
+                .map_err(|source| TraceDatError::Read { offset: self.offset, source })?;
+            self.offset += filled as u64;
+            if filled < size {
+                return Err(damaged(self.offset, format!("{what} ends early")));
+            }
+            take(&piece[..size]);
+            left -= size;
+        }
+        Ok(())
+    }
+
+    /// So many bytes, if as many are left.
+    fn room(&self, count: u64, what: &str) -> Result<usize, TraceDatError> {
+        let left = self.length.saturating_sub(self.offset);
+        usize::try_from(count).ok().filter(|_| count <= left).ok_or_else(|| {
+            damaged(self.offset, format!("{what} would take {count} bytes, and {left} are left"))
+        })
+    }
+
     /// Passes over so many bytes.
     pub(in crate::read) fn skip(&mut self, count: u64, what: &str) -> Result<(), TraceDatError> {
-        let left = self.length.saturating_sub(self.offset);
-        if count > left {
-            return Err(damaged(
-                self.offset,
-                format!("{what} would take {count} bytes, and {left} are left"),
-            ));
-        }
+        self.room(count, what)?;
         self.offset += count;
         Ok(())
     }

@@ -26,10 +26,9 @@ use crate::read::tracedat::cursor::Cursor;
 use crate::read::tracedat::{
     BUFFERS_MAX, Buffer, CpuPages, HEADER_EVENT, HEADER_PAGE, OPTION_BUFFER, OPTION_CPUSTAT,
     OPTION_TRACECLOCK, Options, Parts, Stored, TraceDatError, buffer_of, chosen_clock, damaged, read_cpus,
-    read_events, read_layout, read_systems,
+    read_events, read_layout, read_symbols, read_systems,
 };
 use crate::source::ReadAt;
-use crate::symbols::Symbols;
 
 /// Tags between the parts of a file.
 pub(crate) const OPTIONS: &[u8] = b"options  \0";
@@ -44,7 +43,7 @@ pub(super) fn read<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Par
     cursor.skip64("the description of event headers")?;
     let mut formats = read_events(cursor)?;
     formats.extend(read_systems(cursor)?);
-    let symbols = Symbols::parse(&cursor.text32("the symbol table")?);
+    let symbols = read_symbols(cursor)?;
     let print_formats = cursor.text32("the printk formats")?;
     cursor.skip64("the names of threads")?;
     let pairs = formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));

@@ -40,7 +40,7 @@ use crate::read::tracedat::cursor::Cursor;
 use crate::read::tracedat::{
     BUFFERS_MAX, Buffer, CPUS_MAX, CpuPages, HEADER_EVENT, HEADER_PAGE, OPTION_BUFFER, OPTION_CPUSTAT,
     OPTION_TRACECLOCK, Options, PAGE_MAX, Parts, Stored, TraceDatError, buffer_of, chosen_clock, damaged,
-    read_cpus, read_events, read_layout, read_systems, usable_clock,
+    read_cpus, read_events, read_layout, read_symbols, read_systems, usable_clock,
 };
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
@@ -156,10 +156,10 @@ pub(super) fn read<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Par
         let section = unpacker.section(cursor, offset, EVENT_FORMATS, "the events' formats")?;
         formats.extend(section.read(cursor, read_systems)?);
     }
-    let mut symbols = String::new();
+    let mut symbols = Symbols::default();
     if let Some(offset) = found.symbols {
         let section = unpacker.section(cursor, offset, KALLSYMS, "the symbol table")?;
-        symbols = section.read(cursor, |inside| inside.text32("the symbol table"))?;
+        symbols = section.read(cursor, read_symbols)?;
     }
     let mut print_formats = String::new();
     if let Some(offset) = found.print_formats {
@@ -167,7 +167,7 @@ pub(super) fn read<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Par
         print_formats = section.read(cursor, |inside| inside.text32("the printk formats"))?;
     }
     let pairs = formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
-    let (table, unusable) = EventTable::of_usable(cursor.endian, pairs, Symbols::parse(&symbols));
+    let (table, unusable) = EventTable::of_usable(cursor.endian, pairs, symbols);
     let table = table.with_print_formats(&print_formats, layout.long_size());
     if found.buffers.is_empty() {
         return Err(match found.latency {
