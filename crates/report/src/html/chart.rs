@@ -373,9 +373,16 @@ fn bars(
     }
 }
 
-/// A label of this many letters at most.
+/// A label of this many letters at most. What is left out is in the middle: labels of one file or one matrix differ at their ends.
 fn short(label: &str, letters: usize) -> String {
-    crate::text::cut(&crate::text::clean(label), letters.max(8))
+    let (label, letters) = (crate::text::clean(label), letters.max(8));
+    let count = label.chars().count();
+    if count <= letters {
+        return label;
+    }
+    let end = letters * 2 / 3;
+    let begin: String = label.chars().take(letters - 1 - end).collect();
+    begin + "…" + &label.chars().skip(count - end).collect::<String>()
 }
 
 /// Which line is whose, as a list that wraps with the page.
