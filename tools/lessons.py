@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
-"""Types the tutorial's lessons as they stand and checks that each command ends as its page says.
-
-Usage: lessons.py [--beside N] [--only LESSON ...] [-- COMMAND ...]
-
-COMMAND runs `bash -c SCRIPT` in the place to try, for instance `chroot ROOT`; by default here. --beside N: that many busy programs compete for the CPUs
-meanwhile, and lesson 2 has to say so. What is printed goes to standard output; the exit code is 1 where a page is wrong.
-"""
+# Types the tutorial's lessons as they stand and checks that each command ends as its page says:
+#   lessons.py [--beside N] [--only LESSON ...] [-- COMMAND ...]
+# COMMAND runs `bash -c SCRIPT` in the place to try, for instance `chroot ROOT`; by default here. What is printed goes to standard output; the exit
+# code is 1 where a page is wrong.
 
 import argparse
 import contextlib
@@ -176,8 +173,8 @@ def judge(every, text, beside):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--beside", type=int, default=0, metavar="N", help="busy programs beside the lessons (default 0)")
+    parser = argparse.ArgumentParser(description="Type the tutorial's lessons and check that each command ends as its page says.")
+    parser.add_argument("--beside", type=int, default=0, metavar="N", help="programs that compete for the CPUs meanwhile; lesson 2 has to say so (default 0)")
     parser.add_argument("--only", nargs="+", type=int, choices=[1, 2, 3, 4], help="lessons to type (default: all)")
     parser.add_argument("command", nargs="*")
     given = parser.parse_args()
