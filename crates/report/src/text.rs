@@ -52,9 +52,9 @@ pub enum Tone {
     Good,
     /// A promise broken.
     Bad,
-    /// Undecided.
+    /// A promise neither kept nor broken.
     Open,
-    /// Secondary.
+    /// Read last, if at all.
     Faint,
 }
 

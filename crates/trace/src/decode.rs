@@ -335,21 +335,6 @@ impl EventTable {
         self.entries.get(index.index()).is_some_and(|e| !matches!(e.decoder, Decoder::Ignored))
     }
 
-    /// Decodes a record that [`EventTable::identify`] knew. `None`: an event of no interest, or a record shorter than
-    /// its format. Texts that have to be put together first are made in `scratch`.
-    pub fn decode<'a>(
-        &'a self,
-        index: EventIndex,
-        cpu: CpuId,
-        time: Nanos,
-        record: &'a [u8],
-        scratch: &'a mut String,
-    ) -> Option<Event<'a>> {
-        let entry = self.entries.get(index.index())?;
-        let current = Tid(signed32(entry.current.signed(self.endian, record)?));
-        Some(Event { time, cpu, current, kind: self.event_kind(entry, record, scratch)? })
-    }
-
     /// What a record of this event says.
     #[inline]
     fn event_kind<'a>(
@@ -372,7 +357,8 @@ impl EventTable {
         }
     }
 
-    /// The same for who only looks at the event: it is made where it is looked at. False where there is none.
+    /// Decodes a record that [`EventTable::identify`] knew and has it looked at. False: an event of no interest, or a record shorter than its format.
+    /// Texts that have to be put together first are made in `scratch`.
     #[inline]
     pub(crate) fn decode_to(
         &self,
@@ -581,26 +567,6 @@ fn vector_decoder(name: &str) -> Decoder {
         Decoder::VectorExit { name }
     } else {
         Decoder::Ignored
-    }
-}
-
-#[cfg(test)]
-impl EventTable {
-    /// Whether the heads of records are as usual, and each of the events.
-    fn has_usual_layouts(&self) -> [bool; 4] {
-        let usual = |entry: &Entry| match &entry.decoder {
-            Decoder::Switch(switch) => switch.is_usual,
-            Decoder::Wake { is_usual, .. } => *is_usual,
-            _ => false,
-        };
-        let usual = |at: usize| self.entries.get(at).is_some_and(usual);
-        [self.has_usual_heads, usual(0), usual(1), usual(2)]
-    }
-
-    /// The number of an event, by its place among those given.
-    fn id_of(&self, index: usize) -> u16 {
-        let id = self.by_id.iter().position(|position| usize::from(*position) == index + 1);
-        u16::try_from(id.unwrap()).unwrap()
     }
 }
 

@@ -64,19 +64,17 @@ fn verdict(report: &Report<'_>) -> Option<Banner> {
     let of_plan = report.plan.filter(|_| report.rows.is_empty());
     let summary = report.summary();
     let banner = |word: &str, tone, sentence| Banner { word: word.to_owned(), tone, sentence };
+    let (refused, for_good) = (refused(report), refused_for_good(report));
+    let cannot_be_given = || format!("{} cannot be given.", number_of(for_good, "promise"));
+    let waits =
+        || format!("{} cannot be planned before more jobs were measured.", number_of(refused, "promise"));
     Some(match (summary.outcome, of_plan) {
         // What is refused is no better for what is said of the rest.
-        (Some(outcome), _) if outcome != Outcome::Broken && refused_for_good(report) > 0 => {
-            let refused = number_of(refused_for_good(report), "promise");
-            banner("refused", "bad", format!("{refused} cannot be given. {}", summary.sentence))
+        (Some(outcome), _) if outcome != Outcome::Broken && for_good > 0 => {
+            banner("refused", "bad", format!("{} {}", cannot_be_given(), summary.sentence))
         }
-        (Some(Outcome::Kept), _) if refused(report) > 0 => {
-            let waits = number_of(refused(report), "promise");
-            banner(
-                "undecided",
-                "open",
-                format!("{waits} cannot be planned before more jobs were measured. {}", summary.sentence),
-            )
+        (Some(Outcome::Kept), _) if refused > 0 => {
+            banner("undecided", "open", format!("{} {}", waits(), summary.sentence))
         }
         (Some(outcome), _) => banner(&outcome.to_string(), Tone::of(outcome).word(), summary.sentence),
         (None, Some(plan)) if plan.refusals.is_empty() => {
@@ -88,14 +86,8 @@ fn verdict(report: &Report<'_>) -> Option<Banner> {
             let count = number_of(plan.refusals.len(), "promise");
             banner("refused", "bad", format!("{count} cannot be planned; below is what could be."))
         }
-        (None, None) if refused_for_good(report) > 0 => {
-            let count = number_of(refused_for_good(report), "promise");
-            banner("refused", "bad", format!("{count} cannot be given."))
-        }
-        (None, None) if refused(report) > 0 => {
-            let waits = number_of(refused(report), "promise");
-            banner("undecided", "open", format!("{waits} cannot be planned before more jobs were measured."))
-        }
+        (None, None) if for_good > 0 => banner("refused", "bad", cannot_be_given()),
+        (None, None) if refused > 0 => banner("undecided", "open", waits()),
         (None, None) => banner("no verdict", "faint", summary.sentence),
     })
 }

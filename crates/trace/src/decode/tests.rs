@@ -4,6 +4,39 @@ use surety_model::event::{Comm, LeaveState, TimerFunction};
 
 use super::*;
 
+impl EventTable {
+    /// Decodes a record field by field, whatever its layout: what [`EventTable::decode_to`] is held to.
+    pub(super) fn decode<'a>(
+        &'a self,
+        index: EventIndex,
+        cpu: CpuId,
+        time: Nanos,
+        record: &'a [u8],
+        scratch: &'a mut String,
+    ) -> Option<Event<'a>> {
+        let entry = self.entries.get(index.index())?;
+        let current = Tid(signed32(entry.current.signed(self.endian, record)?));
+        Some(Event { time, cpu, current, kind: self.event_kind(entry, record, scratch)? })
+    }
+
+    /// Whether the heads of records are as usual, and each of the events.
+    pub(super) fn has_usual_layouts(&self) -> [bool; 4] {
+        let usual = |entry: &Entry| match &entry.decoder {
+            Decoder::Switch(switch) => switch.is_usual,
+            Decoder::Wake { is_usual, .. } => *is_usual,
+            _ => false,
+        };
+        let usual = |at: usize| self.entries.get(at).is_some_and(usual);
+        [self.has_usual_heads, usual(0), usual(1), usual(2)]
+    }
+
+    /// The number of an event, by its place among those given.
+    pub(super) fn id_of(&self, index: usize) -> u16 {
+        let id = self.by_id.iter().position(|position| usize::from(*position) == index + 1);
+        u16::try_from(id.unwrap()).unwrap()
+    }
+}
+
 /// A format text of fields `(declaration, size, signed)` laid out behind the common ones.
 fn text(name: &str, id: u16, fields: &[(&str, usize, bool)], print: &str) -> String {
     let mut text = format!("name: {name}\nID: {id}\nformat:\n");

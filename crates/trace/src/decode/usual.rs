@@ -84,7 +84,7 @@ pub(super) fn current(record: &[u8; HEAD]) -> Tid {
     Tid(word::<CURRENT, HEAD>(record).cast_signed())
 }
 
-/// A switch.
+/// Who leaves a CPU, how, and who comes.
 #[inline]
 pub(super) fn switch(record: &[u8; SWITCH], states: &StateTable) -> EventKind<'static> {
     let state = u64::from(word::<PREV_STATE, SWITCH>(record))

@@ -68,7 +68,7 @@ impl<'a, S: ReadAt + ?Sized> Cursor<'a, S> {
         Ok(())
     }
 
-    /// So many bytes, if as many are left.
+    /// `count` as a length, where the file has that many bytes left.
     fn room(&self, count: u64, what: &str) -> Result<usize, TraceDatError> {
         let left = self.length.saturating_sub(self.offset);
         usize::try_from(count).ok().filter(|_| count <= left).ok_or_else(|| {
