@@ -311,8 +311,6 @@ pub(crate) struct Sets {
     running: Vec<Places>,
     /// Those that run another thread, or one by other means, since somebody last took them out.
     pub(crate) changed: Places,
-    /// How many times a CPU left idle.
-    pub(crate) left_idle: u64,
     /// Which other one each last chose out of several that are alike (`distribute_cpu_mask_prev`).
     pub(crate) chosen: Vec<usize>,
 }
@@ -324,7 +322,7 @@ impl Sets {
         (0..cpus).for_each(|cpu| all.set(cpu, true));
         let mut running = vec![none.clone(); ranks];
         running.push(all.clone());
-        Sets { due: (none, 0), changed: all, running, left_idle: 0, chosen: vec![0; cpus] }
+        Sets { due: (none, 0), changed: all, running, chosen: vec![0; cpus] }
     }
 
     /// CPUs without a thread.
@@ -460,7 +458,6 @@ impl Hardware {
         if left != entered {
             self.sets.running[left].set(cpu, false);
             self.sets.running[entered].set(cpu, true);
-            self.sets.left_idle += u64::from(left == idle);
         }
         self.sets.changed.set(cpu, true);
         self.cpus[cpu].current = thread;

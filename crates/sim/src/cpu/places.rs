@@ -245,28 +245,38 @@ impl Ranking {
             return None;
         }
         let mut most = Most { place, exact, figure: bound, found_turn: 0, found: None };
-        self.look_below(1, (0, self.nodes.len() / 2), &mut most);
-        most.found
-    }
-
-    fn look_below<T, E: FnMut(usize) -> Option<(i64, T)>>(
-        &self,
-        node: usize,
-        (first, count): (usize, usize),
-        most: &mut Most<T, E>,
-    ) {
-        if count == 1 {
-            return most.look_at(first);
-        }
-        let half = count / 2;
-        let (lower, upper) = ((2 * node, first), (2 * node + 1, first + half));
-        let (low, high) = (self.nodes[lower.0], self.nodes[upper.0]);
-        let is_lower = low > high || low == high && !most.begins(upper.1, half);
-        for (child, first) in if is_lower { [lower, upper] } else { [upper, lower] } {
-            if most.may_be(self.nodes[child], first, half) {
-                self.look_below(child, (first, half), most);
+        let leaves = self.nodes.len() / 2;
+        // What was passed on the way down, to be looked at later.
+        let (mut passed, mut count, mut node) = ([0_u32; 32], 0, 1);
+        loop {
+            while node < leaves {
+                let [lower, upper] = [self.nodes[2 * node], self.nodes[2 * node + 1]];
+                node = 2 * node + usize::from(upper > lower);
+                // Of equal halves the one that begins behind the place has the first one there.
+                node += usize::from(upper == lower && most.begins(self.places(node + 1)));
+                let other = node ^ 1;
+                passed[count] = other as u32;
+                count += usize::from(most.may_be(self.nodes[other], || self.places(other)));
+            }
+            most.look_at(node - leaves);
+            loop {
+                if count == 0 {
+                    return most.found;
+                }
+                count -= 1;
+                node = passed[count] as usize;
+                if most.may_be(self.nodes[node], || self.places(node)) {
+                    break;
+                }
             }
         }
+    }
+
+    /// The places that a node stands for: the first, and how many.
+    fn places(&self, node: usize) -> (usize, usize) {
+        let leaves = self.nodes.len() / 2;
+        let below = leaves.ilog2() - node.ilog2();
+        ((node << below) - leaves, 1 << below)
     }
 
     /// Looks below a node, which stands for these places, for something better.
@@ -314,16 +324,19 @@ impl<T, E: FnMut(usize) -> Option<(i64, T)>> Most<T, E> {
         cpu.wrapping_sub(self.place + 1)
     }
 
-    /// Whether the CPU right behind the place is one of these.
+    /// Whether the CPU right behind the place is one of these: the first, and how many there are.
     #[inline]
-    fn begins(&self, first: usize, count: usize) -> bool {
+    fn begins(&self, (first, count): (usize, usize)) -> bool {
         (first..first + count).contains(&(self.place + 1))
     }
 
-    /// Whether one of some CPUs whose figures are at most this may be better.
+    /// Whether one of some CPUs whose figures are at most this may be better: the first of them, and how many there are.
     #[inline]
-    fn may_be(&self, figure: i64, first: usize, count: usize) -> bool {
-        let may_be_next = || self.begins(first, count) || self.turn(first) < self.found_turn;
+    fn may_be(&self, figure: i64, places: impl FnOnce() -> (usize, usize)) -> bool {
+        let may_be_next = || {
+            let places = places();
+            self.begins(places) || self.turn(places.0) < self.found_turn
+        };
         figure > self.figure || figure == self.figure && may_be_next()
     }
 

@@ -473,11 +473,11 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
-        let is_empty = self.queues.queues[cpu].count == 0;
-        if is_empty {
-            self.balance.find_busiest(hardware, cpu);
+        if self.queues.queues[cpu].count > 0 {
+            return None;
         }
-        let taken = is_empty.then(|| self.for_newly_idle(hardware, cpu)).flatten();
+        self.balance.bound(hardware);
+        let taken = self.for_newly_idle(hardware, cpu);
         self.found = taken.map(|taken| (hardware.now(), cpu, taken));
         self.found.as_ref().map(|(.., taken)| taken.from)
     }

@@ -31,12 +31,12 @@ mod taking;
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
-use super::average::Average;
+use super::average::{Average, Instant};
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, Thread, ThreadId};
 use crate::cpu::places::Places;
 use crate::cpu::policy::Arrival;
 
-use bounds::{Bounds, Known, NOTHING, figure};
+use bounds::{Bounds, NOTHING, figure};
 use imbalance::{Amount, CAPACITY, Looks, Seen, amount, is_reduced};
 use interval::{INTERVALS, in_ticks, ticks_of};
 use newly_idle::NewlyIdle;
@@ -55,6 +55,8 @@ pub(super) struct Balance {
     /// CPUs that exactly one of them wants, and those that several do.
     by_one: Places,
     by_several: Places,
+    /// CPUs that threads of `SCHED_IDLE` want, and no others.
+    by_idlers: Places,
     /// How many CPUs any wants.
     wanted_cpus: usize,
     /// CPUs that last ran a thread of a more important scheduler: at what their averages of it stand, to be looked at without them.
@@ -92,7 +94,6 @@ struct CpuState {
     /// The tick from which on that is known anew when it is about to idle.
     capacity_until: u64,
     newly_idle: NewlyIdle,
-    known: Known,
     /// The tick at which it last balanced.
     balanced: u64,
     /// How long until it does so again while idle, ms.
@@ -139,7 +140,6 @@ impl Balance {
             capacity: CAPACITY,
             capacity_until: 0,
             newly_idle: NewlyIdle::new(hardware.seed, cpu, by_rate),
-            known: Known::default(),
             balanced: 0,
             interval: INTERVALS.0 * cpus as u64,
             failures: 0,
@@ -151,6 +151,7 @@ impl Balance {
             session: (hardware.platform.autogroup && hardware.groups.is_empty()).then(Session::default),
             by_one: Places::none(cpus),
             by_several: Places::none(cpus),
+            by_idlers: Places::none(cpus),
             wanted_cpus: 0,
             outranked: Places::none(cpus),
             reduced: Places::none(cpus),
@@ -236,7 +237,7 @@ impl Balance {
 
     fn count(&mut self, cpu: usize, load: i64, now: Nanos) {
         let state = &mut self.cpus[cpu];
-        let wanting = state.wanting.len();
+        let (wanting, idlers) = (state.wanting.len(), state.idlers);
         let load = load.unsigned_abs();
         if let Some(session) = &mut self.session {
             session.step(now, state.load.level(), load);
@@ -248,6 +249,7 @@ impl Balance {
         self.wanted_cpus = self.wanted_cpus + usize::from(wanting > 0) - usize::from(was_wanted);
         self.by_one.set(cpu, wanting == 1);
         self.by_several.set(cpu, wanting > 1);
+        self.by_idlers.set(cpu, wanting > 0 && idlers == wanting);
         self.bounds.change(cpu);
     }
 
@@ -319,10 +321,16 @@ impl Balance {
 
     /// The next CPU in turn that is free, of as many as are looked at.
     fn scan(&self, hardware: &Hardware, thread: &Thread) -> Option<usize> {
-        let looked_at = usize::try_from(self.scanned).expect("a number of CPUs");
-        let all = (thread.cpu + 1..self.cpus.len()).chain(0..thread.cpu);
-        let mut allowed = all.filter(|cpu| thread.may_run_on(*cpu)).take(looked_at);
-        allowed.find(|cpu| self.is_free(hardware, *cpu))
+        let (own, cpus) = (thread.cpu, self.cpus.len());
+        let turn = |cpu: usize| if cpu > own { cpu - own - 1 } else { cpu + cpus - own - 1 };
+        let fits = |cpu: usize| thread.may_run_on(cpu) && self.is_free(hardware, cpu);
+        let free = [hardware.sets.idle(), &self.by_idlers].map(|set| set.next_behind(own, fits));
+        let next = free.into_iter().flatten().min_by_key(|cpu| turn(*cpu))?;
+        let looked_at = match &thread.allowed {
+            None => turn(next),
+            Some(_) => (0..cpus).filter(|cpu| thread.may_run_on(*cpu) && turn(*cpu) < turn(next)).count(),
+        };
+        (looked_at < usize::try_from(self.scanned).expect("a number of CPUs")).then_some(next)
     }
 
     /// Whether nothing runs or waits there but threads of `SCHED_IDLE`.
@@ -331,7 +339,7 @@ impl Balance {
         if state.wanting.is_empty() {
             return hardware.is_idle(cpu);
         }
-        state.idlers == state.wanting.len() && hardware.current_of(cpu, self.rank).is_some()
+        self.by_idlers.contains(cpu) && hardware.current_of(cpu, self.rank).is_some()
     }
 
     /// Idle CPUs that no thread wants, the lowest first.
@@ -353,35 +361,35 @@ impl Balance {
     }
 
     fn seen(&self, hardware: &Hardware, cpu: usize) -> Seen {
-        let now = hardware.now();
-        let load = self.load(&self.cpus[cpu], now, self.total(now));
-        Seen { load, ..self.seen_without_load(hardware, cpu) }
+        let at = Instant::new(hardware.now());
+        let load = self.load(&self.cpus[cpu], at, self.total(at));
+        Seen { load, ..self.seen_without_load(hardware, cpu, at) }
     }
 
     /// A CPU whose load was not looked at.
     #[inline]
-    fn seen_without_load(&self, hardware: &Hardware, cpu: usize) -> Seen {
-        let (state, now) = (&self.cpus[cpu], hardware.now());
+    fn seen_without_load(&self, hardware: &Hardware, cpu: usize, at: Instant) -> Seen {
+        let state = &self.cpus[cpu];
         let fair = state.wanting.len();
         let all = fair + usize::from(self.runs_other(hardware, cpu));
         if all == 0 {
             // Its averages say nothing then.
-            return Seen::without_load(0, 0, (0, 0), state.capacity);
+            return Seen::empty(state.capacity);
         }
-        let (runnable, used) = (state.runnable.get(now, CAPACITY), state.used.get(now, CAPACITY));
-        Seen::without_load(runnable, used, (fair, all), state.capacity)
+        let used = || state.used.at(at, CAPACITY);
+        Seen::without_load(state.runnable.at(at, CAPACITY), used, (fair, all), state.capacity)
     }
 
     /// The busiest CPU but one; of equal ones the next in turn. Of all others there is nothing to take.
     fn busiest(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> Option<(Seen, usize)> {
-        let now = hardware.now();
-        let total = self.total(now);
+        let at = Instant::new(hardware.now());
+        let total = self.total(at);
         let exact = |other: usize| {
             if other == cpu || !self.gives(hardware, other, looks) {
                 return None;
             }
-            let seen = self.seen_without_load(hardware, other);
-            let seen = seen.with_load(looks, || self.load(&self.cpus[other], now, total));
+            let seen = self.seen_without_load(hardware, other, at);
+            let seen = seen.with_load(looks, || self.load(&self.cpus[other], at, total));
             let exact = figure(seen.rank(looks));
             debug_assert!(exact <= self.bounds.ranking.get(other), "a bound holds");
             Some((exact, seen))
@@ -391,7 +399,7 @@ impl Balance {
             // What has a load that decides something has it already.
             return Some((seen, from));
         }
-        Some((Seen { load: self.load(&self.cpus[from], now, total), ..seen }, from))
+        Some((Seen { load: self.load(&self.cpus[from], at, total), ..seen }, from))
     }
 
     /// What a CPU finds when it looks at the others.
@@ -402,14 +410,10 @@ impl Balance {
         looks: Looks,
         load_of: impl Fn(ThreadId) -> Option<i64>,
     ) -> Found {
-        let busiest = match looks {
-            Looks::NewlyIdle => self.known_busiest(hardware, cpu),
-            _ => self.busiest(hardware, cpu, looks),
-        };
-        let Some((busiest, from)) = busiest else { return Found::Even };
+        let Some((busiest, from)) = self.busiest(hardware, cpu, looks) else { return Found::Even };
         let (local, mean) = match looks {
             // Nothing is above a mean that is not taken: its load decides nothing.
-            Looks::NewlyIdle => (self.seen_without_load(hardware, cpu), 0),
+            Looks::NewlyIdle => (self.seen_without_load(hardware, cpu, Instant::new(hardware.now())), 0),
             _ => (self.seen(hardware, cpu), self.mean(hardware)),
         };
         let Some(amount) = amount(looks, &local, &busiest, mean) else { return Found::Even };
@@ -427,9 +431,9 @@ impl Balance {
 
     /// Load to capacity of all CPUs, times 1024.
     fn mean(&self, hardware: &Hardware) -> u64 {
-        let now = hardware.now();
-        let total = self.total(now);
-        let load: u64 = self.cpus.iter().map(|cpu| self.load(cpu, now, total)).sum();
+        let at = Instant::new(hardware.now());
+        let total = self.total(at);
+        let load: u64 = self.cpus.iter().map(|cpu| self.load(cpu, at, total)).sum();
         let capacity: u64 = self.cpus.iter().map(|cpu| cpu.capacity).sum();
         load * CAPACITY / capacity
     }
@@ -462,7 +466,7 @@ impl Balance {
         self.bounds.change(cpu);
     }
 
-    /// What a CPU about to idle takes; [`Balance::find_busiest`] has been called.
+    /// What a CPU about to idle takes; [`Balance::bound`] has been called.
     pub(super) fn for_newly_idle(
         &self,
         hardware: &Hardware,

@@ -59,9 +59,28 @@ pub(super) struct Seen {
 const ANY: u64 = 1;
 
 impl Seen {
-    /// A CPU with these averages, fair threads and threads of all schedulers, whose load was not looked at.
-    pub(super) fn without_load(runnable: u64, used: u64, (fair, all): (usize, usize), capacity: u64) -> Seen {
-        Seen { load: ANY, runnable, used, fair, all, capacity }
+    /// A CPU with these averages, fair threads and threads of all schedulers, whose load was not looked at. How much of it was used is asked
+    /// for where that tells its kind.
+    #[inline]
+    pub(super) fn without_load(
+        runnable: u64,
+        used: impl FnOnce() -> u64,
+        (fair, all): (usize, usize),
+        capacity: u64,
+    ) -> Seen {
+        let seen = Seen { load: ANY, runnable, used: 0, fair, all, capacity };
+        if seen.is_crowded() && all > 1 { seen } else { Seen { used: used(), ..seen } }
+    }
+
+    /// A CPU with no thread.
+    pub(super) fn empty(capacity: u64) -> Seen {
+        Seen { load: ANY, runnable: 0, used: 0, fair: 0, all: 0, capacity }
+    }
+
+    /// Whether more threads want it, on average, than it has capacity for.
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.capacity * MARGIN < self.runnable * 100
     }
 
     /// The same with its load, where that is asked for to tell whether it is busier than another one.
@@ -76,8 +95,8 @@ impl Seen {
     /// Its kind; `by` is whoever asks about another CPU, nobody about its own.
     pub(super) fn kind(&self, by: Option<Looks>) -> Kind {
         let is_short = |capacity: u64, used: u64| capacity * 100 < used * MARGIN;
-        let is_crowded = self.capacity * MARGIN < self.runnable * 100;
-        if self.all > 1 && (is_short(self.capacity, self.used) || is_crowded) {
+        let is_crowded = self.is_crowded();
+        if self.all > 1 && (is_crowded || is_short(self.capacity, self.used)) {
             return Kind::Overloaded;
         }
         if by.is_some_and(Looks::is_idle) && self.fair == 1 && is_reduced(self.capacity) && self.load > 0 {

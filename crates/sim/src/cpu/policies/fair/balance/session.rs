@@ -64,22 +64,17 @@ fn weight(own: u64, level: u64, total: u64) -> u64 {
 
 impl Balance {
     /// The load of the session on all CPUs, which that of each is told by.
-    pub(super) fn total(&self, now: Nanos) -> u64 {
-        self.session.as_ref().map_or(0, |session| session.load.get(now, 1))
+    pub(super) fn total(&self, at: Instant) -> u64 {
+        self.session.as_ref().map_or(0, |session| session.load.at(at, 1))
     }
 
     /// The load of a CPU: that of its threads, or of their session.
-    pub(super) fn load(&self, state: &CpuState, now: Nanos, total: u64) -> u64 {
-        let own = state.load.get(now, 1);
+    pub(super) fn load(&self, state: &CpuState, at: Instant, total: u64) -> u64 {
+        let own = state.load.at(at, 1);
         if self.session.is_none() {
             return own;
         }
-        state.wanted.get(now, weight(own, state.load.level(), total))
-    }
-
-    /// No more than that load until the end of a period.
-    pub(super) fn total_in_period(&self, now: Nanos) -> u64 {
-        self.session.as_ref().map_or(0, |session| session.load.at_least_in_period(now, 1))
+        state.wanted.at(at, weight(own, state.load.level(), total))
     }
 
     /// No less than the load of a CPU until the end of a period, where the session's on all CPUs is at least `total`.
