@@ -92,7 +92,7 @@ name   = "back"
 weight = 50
 "#,
         2,
-        0x9342b102b4dd0abe,
+        0xefd6a95a910a7da7,
     ),
     (
         "phases with a lock that passes priority on",
@@ -159,7 +159,7 @@ kind  = "spinners"
 count = 2
 "#,
         1,
-        0xb05920423030ed6f,
+        0xb8924cfa01830976,
     ),
 ];
 

@@ -70,29 +70,6 @@ pub struct Counts {
     pub switches: u64,
 }
 
-/// CPUs that went idle at one instant.
-#[derive(Clone, Debug, Default)]
-struct WentIdle {
-    at: Nanos,
-    /// The lowest first.
-    cpus: Vec<usize>,
-    /// One did since they were asked to look again.
-    is_news: bool,
-}
-
-impl WentIdle {
-    fn add(&mut self, now: Nanos, cpu: usize) {
-        if self.at != now {
-            self.cpus.clear();
-            self.at = now;
-        }
-        if let Err(place) = self.cpus.binary_search(&cpu) {
-            self.cpus.insert(place, cpu);
-        }
-        self.is_news = true;
-    }
-}
-
 /// A machine with the programs of its threads. It is a simulation by itself, or the CPUs of a larger one.
 pub struct Machine<P> {
     hardware: Hardware,
@@ -104,7 +81,6 @@ pub struct Machine<P> {
     devices: Vec<Device>,
     programs: P,
     counts: Counts,
-    went_idle: WentIdle,
     /// Where threads begin.
     home: usize,
 }
@@ -175,7 +151,6 @@ impl<P: Programs> Machine<P> {
             devices: Vec::new(),
             programs,
             counts: Counts::default(),
-            went_idle: WentIdle::default(),
             home: 0,
         }
     }
@@ -338,28 +313,8 @@ impl<P: Programs> Machine<P> {
     fn settle(&mut self) {
         loop {
             self.make_changes();
-            match self.hardware.first_due() {
-                Some(cpu) => self.schedule(cpu),
-                None if self.went_idle.is_news => self.look_again(),
-                None => return,
-            }
-        }
-    }
-
-    /// A CPU that went idle before another one, at the same instant, left a thread waiting looks again. One that has been idle for longer
-    /// does not: it looked when it went idle, and its next look is a tick's.
-    fn look_again(&mut self) {
-        self.went_idle.is_news = false;
-        if !self.policies.iter().any(|policy| policy.may_be_pulled(&self.hardware)) {
-            return;
-        }
-        let (hardware, policies) = (&self.hardware, &mut self.policies);
-        let is_idle = |cpu: usize| hardware.current(cpu).is_none() && !hardware.cpus[cpu].reschedule;
-        let mut finds =
-            |cpu: usize| policies.iter_mut().any(|policy| policy.pulls_from(hardware, cpu).is_some());
-        let first = self.went_idle.cpus.iter().copied().find(|cpu| is_idle(*cpu) && finds(*cpu));
-        if let Some(cpu) = first {
-            self.hardware.reschedule(cpu);
+            let Some(cpu) = self.hardware.first_due() else { return };
+            self.schedule(cpu);
         }
     }
 

@@ -111,11 +111,6 @@ pub trait CpuPolicy {
         false
     }
 
-    /// Whether a thread waits somewhere that a CPU might take: where none does, [`CpuPolicy::pulls_from`] says so everywhere.
-    fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
-        false
-    }
-
     /// Whether a CPU about to choose looks at others at all.
     fn looks(&mut self, _hardware: &Hardware, _cpu: usize) -> bool {
         true

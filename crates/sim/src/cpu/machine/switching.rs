@@ -164,9 +164,6 @@ impl<P: Programs> Machine<P> {
                 hardware.engine.arm(slot, first);
             }
             (_, None) => {
-                if hardware.cpus.len() > 1 {
-                    self.went_idle.add(now, cpu);
-                }
                 let (tick, completion) = (hardware.cpus[cpu].tick, hardware.cpus[cpu].completion);
                 hardware.engine.cancel(tick);
                 hardware.engine.cancel(completion);

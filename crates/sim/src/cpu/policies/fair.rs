@@ -468,10 +468,6 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         }
     }
 
-    fn may_be_pulled(&self, hardware: &Hardware) -> bool {
-        self.balance.is_crowded(hardware)
-    }
-
     fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         if self.queues.queues[cpu].count > 0 {
             return None;

@@ -412,8 +412,8 @@ impl Balance {
     ) -> Found {
         let Some((busiest, from)) = self.busiest(hardware, cpu, looks) else { return Found::Even };
         let (local, mean) = match looks {
-            // Nothing is above a mean that is not taken: its load decides nothing.
-            Looks::NewlyIdle => (self.seen_without_load(hardware, cpu, Instant::new(hardware.now())), 0),
+            // What ran there has left its queue (`nr_running`), and where there is room no load decides anything.
+            Looks::NewlyIdle => (Seen::empty(self.cpus[cpu].capacity), 0),
             _ => (self.seen(hardware, cpu), self.mean(hardware)),
         };
         let Some(amount) = amount(looks, &local, &busiest, mean) else { return Found::Even };
