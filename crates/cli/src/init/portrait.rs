@@ -13,6 +13,7 @@ use surety_host::watching::{Sight, WatchedThread, Watching};
 use surety_model::distribution::{TimeDistribution, log_normal_parameters};
 use surety_model::formats::toml::{self, Comments};
 use surety_model::job::ThreadHistory;
+use surety_model::platform::Platform;
 use surety_model::promise::Promise;
 use surety_model::record::ThreadSeen;
 use surety_model::wakeups::{Account, CONTRADICTING, NOISE, OUTSIDE_MAX, View};
@@ -21,15 +22,10 @@ use surety_session::histories::Histories;
 use surety_units::Nanos;
 
 use super::places;
+use super::share::{self, Share};
 
 /// The part of the activations that may be late by the promise that is written.
 const LATE: f64 = 0.01;
-/// A share that is promised is so much more than what was used.
-const SHARE_MARGIN: f64 = 1.1;
-/// What floating point may add to a whole per cent.
-const ERROR: f64 = 1e-6;
-/// It is at most this part of the CPUs: half is left for what else runs.
-const SHARE_MAX: f64 = 0.5;
 /// A thread that is ready or running for this part of the time never waits: it takes what it gets.
 const ENDLESS: f64 = 0.95;
 /// Less of a CPU than this is next to nothing.
@@ -47,8 +43,8 @@ pub struct Subject<'a> {
     pub name: &'a str,
     /// One line more for the head, such as for how long a process number is good.
     pub caveat: Option<String>,
-    /// CPUs of this machine.
-    pub cpus: u32,
+    /// This machine, with what is reserved on it.
+    pub platform: &'a Platform,
     /// What the file will be called, for the commands in it.
     pub file: &'a str,
 }
@@ -115,13 +111,11 @@ pub fn draw(subject: &Subject<'_>, seen: &Watching, histories: &Histories) -> Re
             (promise, format!("a job every {at_least}{interval}, {:.2} % of a CPU", used * 100.0), notes)
         }
         Rule::Without(why) => {
-            let most = SHARE_MAX * f64::from(subject.cpus.max(1)) * 100.0;
-            let percent = (used * SHARE_MARGIN * 100.0 - ERROR).ceil().clamp(1.0, most.max(1.0));
+            let share = share_of(&task, seen, histories, (used, subject.platform));
             let mut notes = vec![format!("No response time is promised: {why}.")];
-            if percent >= most {
-                notes.push("It takes what it gets; the share is a start: write what it needs.".to_owned());
-            }
-            (format!("share >= {percent}%"), format!("no period, {:.2} % of a CPU", used * 100.0), notes)
+            notes.extend(share.notes);
+            let found = format!("no period, {:.2} % of a CPU", used * 100.0);
+            (share::in_words(share.percent), found, notes)
         }
     };
     task.promises.push(Promise::parse(&promise).expect("a promise made of numbers reads"));
@@ -133,6 +127,26 @@ pub fn draw(subject: &Subject<'_>, seen: &Watching, histories: &Histories) -> Re
     let title = Some(format!("{}, watched for {}", subject.name, in_millis(span)));
     let workload = Workload { title, tasks: vec![task], ..Workload::default() };
     Ok(Portrait { text: toml::write_commented(&workload, &comments), found })
+}
+
+/// The share that is promised, by what was seen of the program's threads.
+fn share_of(
+    task: &Task,
+    seen: &Watching,
+    histories: &Histories,
+    (used, platform): (f64, &Platform),
+) -> Share {
+    let threads = as_seen(seen);
+    let busiest = worker::busiest(&threads).map(|found| found.tids).unwrap_or_default();
+    let is_endless =
+        seen.threads.iter().any(|thread| busiest.contains(&thread.tid) && is_endless(thread, seen.window));
+    let release = |thread: &WatchedThread| {
+        let history = inside(histories.of(thread.tid)?, seen.window);
+        Some((thread.role.clone(), rhythm(&history, Release::Unspecified, 0.0).period()?))
+    };
+    let releases = seen.threads.iter().filter_map(release).collect();
+    let program = share::Program { task, threads: &threads, releases: &releases, used, is_endless };
+    share::promised(&program, platform)
 }
 
 /// A time to the millisecond.

@@ -6,6 +6,7 @@ use surety_host::watching::{Sight, WatchedThread, Watching};
 use surety_model::event::Comm;
 use surety_model::formats::toml;
 use surety_model::job::{Job, Separation, ThreadHistory};
+use surety_model::platform::Platform;
 use surety_model::workload::{Program, Release, Task, TaskBody, ThreadRole};
 use surety_session::histories::Histories;
 use surety_units::{CpuId, Nanos, Tid};
@@ -93,7 +94,8 @@ fn seen(sight: Sight, threads: &[Thread]) -> (Watching, Histories) {
 fn drawn(sight: Sight, threads: &[Thread]) -> Result<Portrait, TooLittle> {
     let (watching, histories) = seen(sight, threads);
     let body = TaskBody::Command(Program::new("player a.mkv"));
-    let subject = Subject { body, name: "the player", caveat: None, cpus: 2, file: "my.toml" };
+    let platform = Platform::linux_6_18(2);
+    let subject = Subject { body, name: "the player", caveat: None, platform: &platform, file: "my.toml" };
     draw(&subject, &watching, &histories)
 }
 
@@ -172,8 +174,8 @@ fn what_has_no_jobs_of_one_thread_is_promised_a_share_by_what_it_used() {
             "2 threads do its work",
         ),
         (Sight::Tracer, vec![("server", events, 0)], "share>=6%", "without a period"),
-        // Never more than half of the CPUs.
-        (Sight::OwnSwitches, vec![("hog", Vec::new(), busy)], "share>=100%", "it never waits"),
+        // Never more than can be reserved.
+        (Sight::OwnSwitches, vec![("hog", Vec::new(), busy)], "share>=84%", "it never waits"),
         (Sight::Samples, vec![("player", grid(2_000), 0)], "share>=22%", "could not be seen"),
     ];
     for (sight, threads, promise, why) in cases {
