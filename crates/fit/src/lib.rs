@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod condense;
+mod drift;
 pub mod family;
 mod irq;
 pub mod naming;

@@ -1,18 +1,21 @@
-//! How much of a CPU is promised to a program whose jobs are not known: [`promised`].
+//! What this machine can reserve for a program: a share of a CPU where its jobs are not known ([`promised`]), a response where they are
+//! ([`keeps_response`]).
 //!
-//! What it used and a tenth more, or, of one that never waits and so always wants more, what it got; at most half of the CPUs, and never more
+//! A share is what it used and a tenth more, or, of one that never waits and so always wants more, what it got; at most half of the CPUs, and never more
 //! than a plan for this machine reserves. The last is asked of the planner itself, with the program divided into its threads as
 //! `surety guarantee` divides it: what the kernel admits, what others have reserved, the fair server, overruns and the plan's
 //! own margin are all in its answer.
 
 use std::collections::BTreeMap;
 
+use surety_model::distribution::TimeDistribution;
 use surety_model::platform::{OtherReservation, Platform};
 use surety_model::promise::Promise;
 use surety_model::record::{ActivityRecord, Basis, Record, ThreadSeen};
 use surety_model::workload::{ActivityKind, Release, Task, TaskBody, ThreadMatch, ThreadRole, Workload};
 use surety_plan::{PlanOptions, plan};
 use surety_session::division::{divide, without_wholes};
+use surety_units::Nanos;
 
 /// A share that is promised is so much more than what was used.
 const MARGIN: f64 = 1.1;
@@ -109,6 +112,16 @@ fn reserved(program: &Program<'_>, percent: u32, platform: &Platform) -> Result<
     of_program.into_iter().chain(of_plan).next().map_or(Ok(()), |refusal| Err(refusal.because))
 }
 
+/// Whether a plan keeps jobs of this work within the interval at which they come; `Err`: why not.
+pub fn keeps_response(interval: Nanos, work: Nanos, platform: &Platform) -> Result<(), String> {
+    let promise = format!("response <= {}", interval.to_exact_string());
+    let mut task = Task::periodic("job", interval, TimeDistribution::Constant(work));
+    task.promises = vec![Promise::parse(&promise).map_err(|error| error.to_string())?];
+    let workload = Workload { tasks: vec![task], ..Workload::default() };
+    let made = plan(&workload, &BTreeMap::new(), &PlanOptions::new(platform.clone()));
+    made.refusals.into_iter().next().map_or(Ok(()), |refusal| Err(refusal.because))
+}
+
 /// The promise of a share as a workload has it.
 pub fn in_words(percent: u32) -> String {
     format!("share >= {percent}%")
@@ -135,10 +148,9 @@ fn limits(platform: &Platform) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surety_model::distribution::TimeDistribution;
     use surety_model::reservation::Reservation;
     use surety_model::workload;
-    use surety_units::{Nanos, Tid};
+    use surety_units::Tid;
 
     fn task() -> Task {
         let hint = Task::periodic("enc", Nanos::SECOND, TimeDistribution::Constant(Nanos::ZERO));
