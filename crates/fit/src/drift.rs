@@ -7,7 +7,7 @@
 //! first, and of the order of `1 / n` for a walk of n steps, as a walk's deviations from its line grow with n (the integral of a
 //! squared Brownian motion without its line is 1/15 in the mean, so the ratio is about `15 / n`).
 
-use crate::worker::Line;
+use crate::line::Line;
 
 /// A walk of n steps has a ratio below this over n in 99 % of all cases: simulated 4,000 times each for 45, 100 and 400 steps, exponential ones
 /// and such with rare long ones.

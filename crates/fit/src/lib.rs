@@ -14,6 +14,7 @@ pub mod condense;
 mod drift;
 pub mod family;
 mod irq;
+mod line;
 pub mod naming;
 pub mod policy;
 pub mod release;

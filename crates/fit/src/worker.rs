@@ -12,6 +12,7 @@ use surety_model::workload::{Release, ThreadRole};
 use surety_units::{Nanos, Tid};
 
 use crate::drift;
+use crate::line::Line;
 use crate::release::{self, ReleaseFit, rounded};
 use crate::{JOBS_MIN, WorkFit};
 
@@ -257,33 +258,6 @@ fn concentration(times: &[f64], rate: f64) -> (f64, f64) {
     }
     let n = times.len() as f64;
     ((x * x + y * y).sqrt() / n, y.atan2(x) / turn)
-}
-
-/// A straight line by least squares.
-pub(crate) struct Line {
-    slope: f64,
-    offset: f64,
-    /// Standard error of the slope.
-    error: f64,
-}
-
-impl Line {
-    /// `None` where it does not rise.
-    pub(crate) fn through(index: &[f64], times: &[f64]) -> Option<Line> {
-        let n = index.len() as f64;
-        let (mean_i, mean_t) = (index.iter().sum::<f64>() / n, times.iter().sum::<f64>() / n);
-        let square: f64 = index.iter().map(|i| (i - mean_i) * (i - mean_i)).sum();
-        let cross: f64 = index.iter().zip(times).map(|(i, t)| (i - mean_i) * (t - mean_t)).sum();
-        let slope = cross / square;
-        let offset = mean_t - slope * mean_i;
-        let rest = index.iter().zip(times).map(|(i, t)| t - offset - slope * i).map(|r| r * r).sum::<f64>();
-        let error = (rest / (n - 2.0).max(1.0) / square).sqrt();
-        (slope.is_finite() && slope > 0.0).then_some(Line { slope, offset, error })
-    }
-
-    pub(crate) fn residuals(&self, index: &[f64], times: &[f64]) -> Vec<f64> {
-        index.iter().zip(times).map(|(i, t)| t - self.offset - self.slope * i).collect()
-    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use std::fmt::Write;
 
 use surety_model::plan::{Plan, PlannedReservation, PlannedStream, Proof};
 use surety_model::promise::Promise;
+use surety_model::record::Record;
 use surety_model::workload::ActivityKind;
 
 use crate::compare;
@@ -441,27 +442,32 @@ fn in_force(rows: &[Row<'_>]) -> String {
             entry(&format!("⚠ {}", check.name), &format!("{}{remedy}", check.found));
         }
         out.push_str("</dl>\n");
-        if !record.in_force.threads.is_empty() {
-            out.push_str(
-                "<div class=\"scroll\"><table class=\"threads\"><thead><tr><th>activity</th><th class=\"number\">thread</th>\
-                 <th>policy</th><th>CPUs</th><th></th></tr></thead><tbody>\n",
-            );
-            for thread in &record.in_force.threads {
-                let _ = writeln!(
-                    out,
-                    "<tr><th scope=\"row\">{}</th><td class=\"number\">{}</td><td>{}</td><td>{}</td><td class=\"bad\">{}</td></tr>",
-                    escape(&thread.activity),
-                    thread.tid.map(|t| t.to_string()).unwrap_or_default(),
-                    escape(&thread.policy),
-                    thread.affinity,
-                    if thread.as_requested { "" } else { "not as asked" }
-                );
-            }
-            out.push_str("</tbody></table></div>\n");
-        }
+        threads_in_force(&mut out, record);
         out.push_str("</details>\n");
     }
     out
+}
+
+/// The threads of a result as read back; nothing where there are none.
+fn threads_in_force(out: &mut String, record: &Record) {
+    if !record.in_force.threads.is_empty() {
+        out.push_str(
+            "<div class=\"scroll\"><table class=\"threads\"><thead><tr><th>activity</th><th class=\"number\">thread</th>\
+             <th>policy</th><th>CPUs</th><th></th></tr></thead><tbody>\n",
+        );
+        for thread in &record.in_force.threads {
+            let _ = writeln!(
+                out,
+                "<tr><th scope=\"row\">{}</th><td class=\"number\">{}</td><td>{}</td><td>{}</td><td class=\"bad\">{}</td></tr>",
+                escape(&thread.activity),
+                thread.tid.map(|t| t.to_string()).unwrap_or_default(),
+                escape(&thread.policy),
+                thread.affinity,
+                if thread.as_requested { "" } else { "not as asked" }
+            );
+        }
+        out.push_str("</tbody></table></div>\n");
+    }
 }
 
 #[cfg(test)]
