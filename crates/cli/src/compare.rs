@@ -72,11 +72,13 @@ fn expected(args: &ChangeArgs, comparison: &Comparison, session: &Session) -> Re
         |needed| format!("too few runs: needs {needed}"),
     );
     let words = |row: &Judged| {
-        let interval = interval_of(row).map(|(low, high)| {
+        let is_seen = row.never.is_none();
+        let interval = interval_of(row).filter(|_| is_seen).map(|(low, high)| {
             let (low, high) = (Form::of(row).show(row, low), Form::of(row).show(row, high));
             format!(" ({}: {low} to {high})", confidence_in_words(comparison))
         });
-        let floor = row.floor.map(|floor| format!(", A/A floor {}", floor_text(row, floor)));
+        let floor =
+            row.floor.filter(|_| is_seen).map(|floor| format!(", A/A floor {}", floor_text(row, floor)));
         shifted(row) + &interval.unwrap_or_default() + &floor.unwrap_or_default()
     };
     let rows = comparison.rows.iter();
@@ -184,10 +186,16 @@ fn paper(comparison: &Comparison) -> Paper {
     paper
 }
 
+/// What stands in place of a time that never came, as in every other table.
+const NEVER: &str = "never";
+
 fn row_cells(row: &Judged) -> Vec<String> {
-    let (a, b) = row.medians;
+    let (a, b) = row.medians_seen();
     let form = Form::of(row);
-    let interval = interval_of(row).map(|(low, high)| range(&form.show(row, low), &form.show(row, high)));
+    let is_seen = row.never.is_none();
+    let interval = interval_of(row).filter(|_| is_seen);
+    let interval = interval.map(|(low, high)| range(&form.show(row, low), &form.show(row, high)));
+    let median = |seen: Option<f64>| seen.map_or_else(|| NEVER.to_owned(), |seen| amount(seen, &row.unit));
     let tested = row.p_value.filter(|_| row.verdict != Verdict::CannotTell);
     let p =
         tested.map_or_else(String::new, |p| if p < 1e-4 { "<0.0001".to_owned() } else { format!("{p:.4}") });
@@ -197,11 +205,11 @@ fn row_cells(row: &Judged) -> Vec<String> {
     };
     vec![
         format!("{} {}", row.activity, row.metric),
-        amount(a, &row.unit),
-        amount(b, &row.unit),
-        shifted(row),
+        median(a),
+        median(b),
+        if is_seen { shifted(row) } else { "-".to_owned() },
         interval.unwrap_or_else(|| "-".to_owned()),
-        row.floor.map_or_else(|| "-".to_owned(), |floor| floor_text(row, floor)),
+        row.floor.filter(|_| is_seen).map_or_else(|| "-".to_owned(), |floor| floor_text(row, floor)),
         p,
         verdict,
     ]
@@ -295,6 +303,14 @@ fn interval_of(row: &Judged) -> Option<(f64, f64)> {
 
 /// How much larger B is, in words.
 fn shifted(row: &Judged) -> String {
+    if row.never.is_some() {
+        let (a, b) = row.never_came();
+        return format!(
+            "{NEVER} in {a} of {} of A, in {b} of {} of B",
+            number_of(row.a.len(), "run"),
+            row.b.len()
+        );
+    }
     Form::of(row).show(row, estimate_of(row))
 }
 
@@ -370,23 +386,30 @@ fn json(comparison: &Comparison, code: Code) -> serde_json::Value {
     let side = |label: &str, runs: usize| serde_json::json!({ "label": label, "runs": runs });
     let difference = |d: &surety_compare::conditions::Difference| serde_json::json!({ "what": d.what, "a": d.a, "b": d.b });
     let rows = comparison.rows.iter().map(|row| {
+        let is_seen = row.never.is_none();
+        let came = |values: &[f64]| -> Vec<Option<f64>> {
+            values.iter().map(|value| Some(*value).filter(|value| Some(*value) != row.never)).collect()
+        };
+        let (median_a, median_b) = row.medians_seen();
+        let interval = row.interval.filter(|_| is_seen);
+        let ratio = row.ratio.filter(|_| is_seen);
         serde_json::json!({
             "activity": row.activity,
             "metric": row.metric,
             "unit": row.unit,
             "verdict": row.verdict.to_string(),
-            "a": row.a,
-            "b": row.b,
-            "median_a": row.medians.0,
-            "median_b": row.medians.1,
-            "shift": row.shift,
-            "low": row.interval.map(|(low, _)| low),
-            "high": row.interval.map(|(_, high)| high),
-            "ratio": row.ratio.map(|r| r.estimate),
-            "ratio_low": row.ratio.and_then(|r| r.interval).map(|(low, _)| low),
-            "ratio_high": row.ratio.and_then(|r| r.interval).map(|(_, high)| high),
+            "a": came(&row.a),
+            "b": came(&row.b),
+            "median_a": median_a,
+            "median_b": median_b,
+            "shift": is_seen.then_some(row.shift),
+            "low": interval.map(|(low, _)| low),
+            "high": interval.map(|(_, high)| high),
+            "ratio": ratio.map(|r| r.estimate),
+            "ratio_low": ratio.and_then(|r| r.interval).map(|(low, _)| low),
+            "ratio_high": ratio.and_then(|r| r.interval).map(|(_, high)| high),
             "cliffs_delta": row.delta,
-            "floor": row.floor,
+            "floor": row.floor.filter(|_| is_seen),
             "p": row.p_value,
             "within": row.within.as_ref().map(|w| serde_json::json!({
                 "shift": w.shift, "low": w.interval.0, "high": w.interval.1,

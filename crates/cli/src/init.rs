@@ -11,6 +11,7 @@ use surety_model::workload::{Program, TaskBody, ThreadMatch};
 use surety_model::world::WorldError;
 use surety_session::Context;
 use surety_session::histories::{Histories, Measuring, Seen};
+use surety_session::machine::this_machine;
 use surety_units::{Nanos, Tid};
 
 use crate::args::InitArgs;
@@ -22,6 +23,8 @@ use portrait::{Subject, draw};
 
 mod places;
 mod portrait;
+mod share;
+mod sleep;
 mod templates;
 
 /// A command that was watched for less than this is none to learn from.
@@ -128,9 +131,9 @@ fn watched(args: &InitArgs, file: &str, session: &Session) -> Result<(String, St
     }
     watching.unseen.iter().for_each(|why| session.note(why));
     let histories: Histories = seen.histories();
-    let cpus = session.kernel.online_cpus().map_or(1, |cpus| cpus.len() as u32);
+    let (_, platform) = this_machine(&session.kernel);
     let Chosen { body, name, caveat, .. } = chosen;
-    let subject = Subject { body, name: &name, caveat, cpus, file };
+    let subject = Subject { body, name: &name, caveat, platform: &platform, file };
     let portrait = draw(&subject, &watching, &histories)
         .map_err(|little| Failure::new(Code::Undecided, little.what).help(little.remedy))?;
     Ok((portrait.text, portrait.found))

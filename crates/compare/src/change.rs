@@ -87,6 +87,7 @@ mod tests {
             p_value,
             computed: p_value.is_none(),
             within: None,
+            never: None,
             verdict: Verdict::Worse,
         }
     }

@@ -31,6 +31,8 @@ pub struct Value {
     pub is_default: bool,
     /// The largest relative error it is recorded with.
     pub resolution: f64,
+    /// Whether it stands for a time that never came, as long as the run: above all that came, and no time that was seen.
+    pub is_never: bool,
 }
 
 impl Value {
@@ -109,7 +111,15 @@ impl Of<'_, '_> {
             direction,
             is_default,
             resolution: 0.0,
+            is_never: false,
         });
+    }
+
+    /// A time; `None`: it never came.
+    fn add_time(&mut self, metric: &str, time: Option<f64>, is_default: bool) {
+        let before = self.list.len();
+        self.add(metric, Some(time.unwrap_or(self.never)), "ns", Direction::Smaller, is_default);
+        self.list.iter_mut().skip(before).for_each(|value| value.is_never = time.is_none());
     }
 
     fn times(&mut self, name: &str, distribution: Option<&Distribution>, default: &[&str]) {
@@ -118,11 +128,11 @@ impl Of<'_, '_> {
         let count = observed.map(Ranked::count);
         for (word, q, needs) in QUANTILES {
             let enough = self.activity.basis != Basis::Sample || count.is_none_or(|count| count >= needs);
-            let value = distribution.quantile(q).map(Nanos::get);
+            let Some(value) = distribution.quantile(q) else { continue };
             let is_default = enough && default.contains(&word);
             let before = self.list.len();
-            let value = value.map(|v| if v == Nanos::MAX.get() { self.never } else { v as f64 });
-            self.add(&format!("{name} {word}"), value, "ns", Direction::Smaller, is_default);
+            let time = Some(value.get() as f64).filter(|_| value != Nanos::MAX);
+            self.add_time(&format!("{name} {word}"), time, is_default);
             if observed.is_some() {
                 self.list.iter_mut().skip(before).for_each(|value| value.resolution = BUCKET);
             }
@@ -130,10 +140,11 @@ impl Of<'_, '_> {
         // There is no mean of what never came.
         let whole = observed.filter(|o| o.without_value() == 0);
         let mean = whole.and_then(|o| o.moments.mean());
-        let max =
-            observed.and_then(|o| if o.without_value() > 0 { Some(self.never) } else { o.moments.max() });
         self.add(&format!("{name} mean"), mean, "ns", Direction::Smaller, false);
-        self.add(&format!("{name} max"), max, "ns", Direction::Smaller, false);
+        if let Some(observed) = observed.filter(|observed| Ranked::count(*observed) > 0) {
+            let max = observed.moments.max().filter(|_| observed.without_value() == 0);
+            self.add_time(&format!("{name} max"), max, false);
+        }
     }
 }
 

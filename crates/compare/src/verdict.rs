@@ -3,6 +3,7 @@
 use std::fmt;
 
 use surety_model::record::{Basis, Record};
+use surety_stats::bounds::Ranked;
 use surety_stats::rank_test::{hodges_lehmann, mann_whitney};
 
 use crate::conditions::{self, Difference};
@@ -83,6 +84,8 @@ pub struct Judged {
     pub computed: bool,
     /// The shift between two single runs, from within them.
     pub within: Option<Within>,
+    /// What stands among the values for a time that never came, where one of them does: as long as the longest of all runs.
+    pub never: Option<f64>,
     /// What is to be said.
     pub verdict: Verdict,
 }
@@ -107,6 +110,14 @@ pub enum Warning {
         /// How many runs of each side have it.
         known: (usize, usize),
     },
+    /// Activations of a task that were skipped, lost or open at the end.
+    Unended {
+        activity: String,
+        /// How many of A and of B.
+        count: [u64; 2],
+        /// Of how many.
+        of: [u64; 2],
+    },
     /// Single runs, and the order of the activations is not known: no interval within the runs.
     Unordered { metrics: usize },
     /// No record holds what was asked for.
@@ -124,6 +135,11 @@ impl fmt::Display for Warning {
             Warning::Missing { activity, metric, known: (a, b) } => {
                 write!(f, "{activity} {metric} is not compared: {a} runs of A and {b} of B have it")
             }
+            Warning::Unended { activity, count: [a, b], of: [of_a, of_b] } => write!(
+                f,
+                "{a} of {of_a} activations of {activity} in A and {b} of {of_b} in B never ended (skipped, lost, or open \
+                 at the end): they are longer than every time, and of a quantile among them there is no number"
+            ),
             Warning::Unordered { metrics } => write!(
                 f,
                 "no interval within the runs for {metrics} of the metrics: a file does not hold the order of its \
@@ -156,6 +172,24 @@ pub struct Comparison {
     pub studied: Vec<Difference>,
     /// What to think of.
     pub warnings: Vec<Warning>,
+}
+
+impl Judged {
+    /// Of how many runs of A and of B the time never came.
+    pub fn never_came(&self) -> (usize, usize) {
+        let count = |values: &[f64]| values.iter().filter(|value| Some(**value) == self.never).count();
+        (count(&self.a), count(&self.b))
+    }
+
+    /// The median of each side; `None`: a time that never came.
+    pub fn medians_seen(&self) -> (Option<f64>, Option<f64>) {
+        // Between one that came and one that did not lies none that came.
+        let seen = |values: &[f64], median: f64| {
+            let never = values.iter().filter(|value| Some(**value) == self.never).count();
+            (never * 2 < values.len()).then_some(median)
+        };
+        (seen(&self.a, self.medians.0), seen(&self.b, self.medians.1))
+    }
 }
 
 impl Comparison {
@@ -280,7 +314,35 @@ fn gather(a: &Side<'_>, b: &Side<'_>, options: &Options, warnings: &mut Vec<Warn
     if rows.is_empty() {
         warnings.push(Warning::NothingToCompare);
     }
+    warnings.extend(unended(&rows, a, b));
     rows
+}
+
+/// Activations that never ended, of everything with a time among the rows that some of them are above.
+fn unended(rows: &[Judged], a: &Side<'_>, b: &Side<'_>) -> Vec<Warning> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows.iter().filter(|row| row.never.is_some()) {
+        if !names.contains(&row.activity.as_str()) {
+            names.push(&row.activity);
+        }
+    }
+    let counted = |side: &Side<'_>, name: &str| {
+        let of_run = |run: &&Record| {
+            let activity = run.activity(name)?;
+            let times = activity.response.as_ref().or(activity.latency.as_ref())?.observed()?;
+            Some((times.without_value(), times.count()))
+        };
+        side.runs.iter().filter_map(of_run).fold((0u64, 0u64), |(count, of), (more, all)| {
+            (count.saturating_add(more), of.saturating_add(all))
+        })
+    };
+    let of_name = |name: &str| {
+        let ((count_a, of_a), (count_b, of_b)) = (counted(a, name), counted(b, name));
+        let warning =
+            Warning::Unended { activity: name.to_owned(), count: [count_a, count_b], of: [of_a, of_b] };
+        (of_a + of_b > 0).then_some(warning)
+    };
+    names.into_iter().filter_map(of_name).collect()
 }
 
 fn has_chance(run: &Record, activity: &str) -> bool {
@@ -290,7 +352,11 @@ fn has_chance(run: &Record, activity: &str) -> bool {
 /// The statistics of one metric; `p_value` is that of the test alone.
 fn row_of(from_a: &[Value], from_b: &[Value], chance: bool, options: &Options) -> Option<Judged> {
     let first = from_a.first()?;
-    let numbers = |values: &[Value]| -> Vec<f64> { values.iter().map(|v| v.value).collect() };
+    // Runs of other lengths never have it alike.
+    let stand_ins = from_a.iter().chain(from_b).filter(|v| v.is_never).map(|v| v.value);
+    let never = stand_ins.max_by(f64::total_cmp);
+    let number = |value: &Value| never.filter(|_| value.is_never).unwrap_or(value.value);
+    let numbers = |values: &[Value]| -> Vec<f64> { values.iter().map(number).collect() };
     let (a, b) = (numbers(from_a), numbers(from_b));
     let test = mann_whitney(&a, &b).ok()?;
     let shift = hodges_lehmann(&a, &b, options.confidence).ok()?;
@@ -329,6 +395,7 @@ fn row_of(from_a: &[Value], from_b: &[Value], chance: bool, options: &Options) -
         p_value: (!same && !computed).then_some(test.p_value),
         computed,
         within: None,
+        never,
         verdict: Verdict::NoDifference,
         a,
         b,

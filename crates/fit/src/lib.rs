@@ -11,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 pub mod condense;
+mod drift;
 pub mod family;
 mod irq;
+mod line;
 pub mod naming;
 pub mod policy;
 pub mod release;

@@ -42,6 +42,8 @@ pub enum Why {
     BelowShare,
     /// Too few jobs, or arrivals of an interrupt.
     TooFew(u64),
+    /// Wake-ups were not recorded, so that no job has a release.
+    Unreleased,
     /// Its jobs cannot be told apart; what was seen.
     Inseparable(String),
     /// Ticks, interrupts between processors and softirqs: every kernel makes its own.
@@ -59,6 +61,7 @@ impl fmt::Display for Why {
                     "{seen} of its jobs or arrivals were seen whole, {JOBS_MIN} are needed: record longer"
                 )
             }
+            Why::Unreleased => f.write_str("wake-ups were not recorded, so none of its jobs has a release"),
             Why::Inseparable(why) => write!(
                 f,
                 "its jobs cannot be told apart: {why}; record it under a generous reservation, or let it write markers"

@@ -252,6 +252,18 @@ pub struct FittedWorkload {
     pub comments: Comments,
 }
 
+impl FittedWorkload {
+    /// Of a trace without wake-ups: which threads are left out for that, and not for want of time.
+    pub fn without_wake_ups(mut self) -> FittedWorkload {
+        for left in &mut self.remainder {
+            if matches!((&left.what, &left.why), (Left::Thread { .. }, Why::TooFew(0))) {
+                left.why = Why::Unreleased;
+            }
+        }
+        self
+    }
+}
+
 /// Part of one CPU; 0 for a trace of no length.
 pub(crate) fn share(time: Nanos, span: (Nanos, Nanos)) -> f64 {
     let length = (span.1 - span.0).get();

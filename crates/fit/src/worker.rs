@@ -11,6 +11,8 @@ use surety_model::wakeups::{NOISE, Pieces, on_grid};
 use surety_model::workload::{Release, ThreadRole};
 use surety_units::{Nanos, Tid};
 
+use crate::drift;
+use crate::line::Line;
 use crate::release::{self, ReleaseFit, rounded};
 use crate::{JOBS_MIN, WorkFit};
 
@@ -70,6 +72,8 @@ pub struct Rhythm {
     pub left_out: Option<String>,
     /// The rule found, or declared with the jitter found; `None`: too few jobs.
     pub release: Option<ReleaseFit>,
+    /// Whether its period is a mean alone: what one release is late moves all that follow.
+    pub drifts: bool,
 }
 
 impl Rhythm {
@@ -85,6 +89,9 @@ impl Rhythm {
         let mean = work.map(|w| Nanos::from_f64_rounded(w.net.mean)).or_else(|| self.mean_work());
         let each = mean.map_or_else(String::new, |mean| format!(", {mean} each"));
         match self.release.as_ref().map(|fit| fit.release) {
+            Some(Release::Periodic { period, .. }) if self.drifts => {
+                format!("a job about every {period}, on no grid{each}")
+            }
             Some(Release::Periodic { period, jitter, .. }) if jitter.is_positive() => {
                 format!("a job every {period} (release jitter {jitter}){each}")
             }
@@ -158,12 +165,14 @@ fn on_period(
         absent: absent.unsigned_abs(),
     };
     let jobs = activations.iter().map(|activation| activation.job).collect();
-    with(history, jobs, pieces, Some(found))
+    // The polls of who polls come beside the grid in their own rhythm.
+    let drifts = pieces.small == 0 && drift::drifts(&places);
+    Rhythm { drifts, ..with(history, jobs, pieces, Some(found)) }
 }
 
 fn with(history: &ThreadHistory, jobs: Vec<Job>, pieces: &Pieces, release: Option<ReleaseFit>) -> Rhythm {
     let history = ThreadHistory { jobs, ..history.clone() };
-    Rhythm { history, small: pieces.small, left_out: pieces.describe(), release }
+    Rhythm { history, small: pieces.small, left_out: pieces.describe(), release, drifts: false }
 }
 
 fn releases(jobs: &[Job]) -> Vec<Nanos> {
@@ -249,33 +258,6 @@ fn concentration(times: &[f64], rate: f64) -> (f64, f64) {
     }
     let n = times.len() as f64;
     ((x * x + y * y).sqrt() / n, y.atan2(x) / turn)
-}
-
-/// A straight line by least squares.
-struct Line {
-    slope: f64,
-    offset: f64,
-    /// Standard error of the slope.
-    error: f64,
-}
-
-impl Line {
-    /// `None` where it does not rise.
-    fn through(index: &[f64], times: &[f64]) -> Option<Line> {
-        let n = index.len() as f64;
-        let (mean_i, mean_t) = (index.iter().sum::<f64>() / n, times.iter().sum::<f64>() / n);
-        let square: f64 = index.iter().map(|i| (i - mean_i) * (i - mean_i)).sum();
-        let cross: f64 = index.iter().zip(times).map(|(i, t)| (i - mean_i) * (t - mean_t)).sum();
-        let slope = cross / square;
-        let offset = mean_t - slope * mean_i;
-        let rest = index.iter().zip(times).map(|(i, t)| t - offset - slope * i).map(|r| r * r).sum::<f64>();
-        let error = (rest / (n - 2.0).max(1.0) / square).sqrt();
-        (slope.is_finite() && slope > 0.0).then_some(Line { slope, offset, error })
-    }
-
-    fn residuals(&self, index: &[f64], times: &[f64]) -> Vec<f64> {
-        index.iter().zip(times).map(|(i, t)| t - self.offset - self.slope * i).collect()
-    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use std::fmt::Write;
 
 use surety_model::plan::{Plan, PlannedReservation, PlannedStream, Proof};
 use surety_model::promise::Promise;
+use surety_model::record::Record;
 use surety_model::workload::ActivityKind;
 
 use crate::compare;
@@ -99,11 +100,12 @@ fn figures(out: &mut String, rows: &[Row<'_>]) {
     let results = compare::results(rows);
     if !results.lines.is_empty() {
         let table = sheet(&results.without_dashes());
+        let of = number_of(rows.len(), "result");
         let content = match results.lines.len() {
             0..=LINES_MAX => table,
             lines => format!(
-                "<details class=\"shut\"><summary>{lines} lines of {}</summary>\n{table}</details>\n",
-                number_of(rows.len(), "result")
+                "{}<details class=\"shut screen\"><summary>{lines} lines of {of}</summary>\n{table}</details>\n",
+                unprinted(&format!("{lines} lines of {of}: not printed where they are folded on the page."))
             ),
         };
         section(out, "Results", &content);
@@ -118,7 +120,12 @@ fn figures(out: &mut String, rows: &[Row<'_>]) {
     drawings(out, "Over time", over_time::over_time(rows));
 }
 
-/// Drawings; more than [`DRAWINGS_MAX`] are folded under their names.
+/// What stands on paper in place of titles of what is folded.
+fn unprinted(note: &str) -> String {
+    format!("<p class=\"unprinted\">{note}</p>\n")
+}
+
+/// Drawings; more than [`DRAWINGS_MAX`] are folded under their names, which are on paper only where a reader unfolded them.
 fn drawings(out: &mut String, title: &str, drawings: Vec<(String, String)>) {
     if drawings.is_empty() {
         return;
@@ -126,12 +133,14 @@ fn drawings(out: &mut String, title: &str, drawings: Vec<(String, String)>) {
     let is_folded = drawings.len() > DRAWINGS_MAX;
     let one = |(name, drawn): (String, String)| match is_folded {
         true => format!(
-            "<details class=\"shut\"><summary><b>{}</b></summary>\n{drawn}</details>\n",
+            "<details class=\"shut screen\"><summary><b>{}</b></summary>\n{drawn}</details>\n",
             escape(&name)
         ),
         false => drawn,
     };
-    let content: String = drawings.into_iter().map(one).collect();
+    let note = format!("Of {} drawings those folded on the page are not printed.", drawings.len());
+    let note = if is_folded { unprinted(&note) } else { String::new() };
+    let content: String = std::iter::once(note).chain(drawings.into_iter().map(one)).collect();
     section(out, title, &content);
 }
 
@@ -382,7 +391,14 @@ const IN_FORCE_MAX: usize = 5;
 fn in_force(rows: &[Row<'_>]) -> String {
     let mut out = String::new();
     // On paper it is unfolded.
-    let class = if rows.len() > IN_FORCE_MAX { " class=\"shut\"" } else { "" };
+    let is_long = rows.len() > IN_FORCE_MAX;
+    let class = if is_long { " class=\"shut screen\"" } else { "" };
+    if is_long {
+        let of = number_of(rows.len(), "result");
+        out += &unprinted(&format!(
+            "What was in force in the {of} is not printed where it is folded on the page."
+        ));
+    }
     for row in rows {
         let record = row.record;
         let _ = write!(out, "<details{class}><summary><b>{}</b></summary>\n<dl>\n", escape(&row.label));
@@ -426,27 +442,32 @@ fn in_force(rows: &[Row<'_>]) -> String {
             entry(&format!("⚠ {}", check.name), &format!("{}{remedy}", check.found));
         }
         out.push_str("</dl>\n");
-        if !record.in_force.threads.is_empty() {
-            out.push_str(
-                "<div class=\"scroll\"><table class=\"threads\"><thead><tr><th>activity</th><th class=\"number\">thread</th>\
-                 <th>policy</th><th>CPUs</th><th></th></tr></thead><tbody>\n",
-            );
-            for thread in &record.in_force.threads {
-                let _ = writeln!(
-                    out,
-                    "<tr><th scope=\"row\">{}</th><td class=\"number\">{}</td><td>{}</td><td>{}</td><td class=\"bad\">{}</td></tr>",
-                    escape(&thread.activity),
-                    thread.tid.map(|t| t.to_string()).unwrap_or_default(),
-                    escape(&thread.policy),
-                    thread.affinity,
-                    if thread.as_requested { "" } else { "not as asked" }
-                );
-            }
-            out.push_str("</tbody></table></div>\n");
-        }
+        threads_in_force(&mut out, record);
         out.push_str("</details>\n");
     }
     out
+}
+
+/// The threads of a result as read back; nothing where there are none.
+fn threads_in_force(out: &mut String, record: &Record) {
+    if !record.in_force.threads.is_empty() {
+        out.push_str(
+            "<div class=\"scroll\"><table class=\"threads\"><thead><tr><th>activity</th><th class=\"number\">thread</th>\
+             <th>policy</th><th>CPUs</th><th></th></tr></thead><tbody>\n",
+        );
+        for thread in &record.in_force.threads {
+            let _ = writeln!(
+                out,
+                "<tr><th scope=\"row\">{}</th><td class=\"number\">{}</td><td>{}</td><td>{}</td><td class=\"bad\">{}</td></tr>",
+                escape(&thread.activity),
+                thread.tid.map(|t| t.to_string()).unwrap_or_default(),
+                escape(&thread.policy),
+                thread.affinity,
+                if thread.as_requested { "" } else { "not as asked" }
+            );
+        }
+        out.push_str("</tbody></table></div>\n");
+    }
 }
 
 #[cfg(test)]

@@ -507,7 +507,8 @@ pub fn cells(header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
 pub(crate) fn sheet_of(header: &[(String, u8)], rows: &[Vec<String>]) -> Sheet {
     let is_number = |text: &str| {
         let start = text.trim_start_matches(['<', '>', '=', ' ', '+', '-']);
-        start.is_empty() || start.starts_with(|c: char| c.is_ascii_digit())
+        // A time that never came stands among those that did.
+        start.is_empty() || start == "never" || start.starts_with(|c: char| c.is_ascii_digit())
     };
     let columns = header.iter().enumerate().map(|(index, (title, omit))| {
         let mut texts = rows.iter().filter_map(|r| r.get(index)).peekable();

@@ -70,11 +70,15 @@ impl ReadTrace {
         !self.summary.events.iter().any(|e| events.contains(&e.event.as_str()))
     }
 
+    /// Whether no wake-up is in it: no job has a release then.
+    pub fn lacks_wake_ups(&self) -> bool {
+        self.lacks(&["sched:sched_waking", "sched:sched_wakeup"])
+    }
+
     /// A line about jobs without a release, where wake-ups were not recorded; `so` says what that does.
     fn wake_ups(&self, so: &str) -> Option<Check> {
         let found = format!("no sched_waking and no sched_wakeup: jobs have no release{so}");
-        let is_missing = self.lacks(&["sched:sched_waking", "sched:sched_wakeup"]);
-        is_missing.then(|| Check::limited("missing", found, RECORD_THEM))
+        self.lacks_wake_ups().then(|| Check::limited("missing", found, RECORD_THEM))
     }
 
     /// `quality` of the documents.

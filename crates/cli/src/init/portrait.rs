@@ -3,7 +3,7 @@
 //! One thread that does nearly all of the work and wakes on a grid has jobs: a response within the period is promised. All else
 //! (several threads that work, no grid, no sleep at all, events that could not be seen) gets a share of a CPU, by what it used. What was
 //! seen of each thread stands in comments, with the line that makes a task for the simulator of it. A thread that sleeps for a time, and not
-//! until an instant, drifts and has no period; that time is its smallest inter-arrival time, and counts as one.
+//! until an instant, drifts and has no period; that time is its smallest inter-arrival time, and counts as one ([`sleep`]).
 
 use surety_fit::naming::Names;
 use surety_fit::policy::policy_of;
@@ -12,24 +12,21 @@ use surety_fit::{JOBS_MIN, fit_thread};
 use surety_host::watching::{Sight, WatchedThread, Watching};
 use surety_model::distribution::{TimeDistribution, log_normal_parameters};
 use surety_model::formats::toml::{self, Comments};
-use surety_model::job::ThreadHistory;
+use surety_model::job::{Job, ThreadHistory};
+use surety_model::platform::Platform;
 use surety_model::promise::Promise;
 use surety_model::record::ThreadSeen;
-use surety_model::wakeups::{Account, CONTRADICTING, NOISE, OUTSIDE_MAX, View};
+use surety_model::wakeups::{Account, CONTRADICTING, OUTSIDE_MAX, View};
 use surety_model::workload::{PolicySpec, Release, Task, TaskBody, ThreadRole, Work, Workload};
 use surety_session::histories::Histories;
 use surety_units::Nanos;
 
 use super::places;
+use super::share::{self, Share};
+use super::sleep;
 
 /// The part of the activations that may be late by the promise that is written.
 const LATE: f64 = 0.01;
-/// A share that is promised is so much more than what was used.
-const SHARE_MARGIN: f64 = 1.1;
-/// What floating point may add to a whole per cent.
-const ERROR: f64 = 1e-6;
-/// It is at most this part of the CPUs: half is left for what else runs.
-const SHARE_MAX: f64 = 0.5;
 /// A thread that is ready or running for this part of the time never waits: it takes what it gets.
 const ENDLESS: f64 = 0.95;
 /// Less of a CPU than this is next to nothing.
@@ -47,8 +44,8 @@ pub struct Subject<'a> {
     pub name: &'a str,
     /// One line more for the head, such as for how long a process number is good.
     pub caveat: Option<String>,
-    /// CPUs of this machine.
-    pub cpus: u32,
+    /// This machine, with what is reserved on it.
+    pub platform: &'a Platform,
     /// What the file will be called, for the commands in it.
     pub file: &'a str,
 }
@@ -84,7 +81,7 @@ pub fn draw(subject: &Subject<'_>, seen: &Watching, histories: &Histories) -> Re
     let span = seen.window.1 - seen.window.0;
     let of_threads: Nanos = seen.threads.iter().map(|thread| thread.run).sum();
     let used = seen.used.max(of_threads).get() as f64 / span.get().max(1) as f64;
-    let rule = rule_of(seen, histories);
+    let rule = rule_of(seen, histories, subject.platform);
     if used < IDLE && matches!(rule, Rule::Without(_)) {
         let waits = seen.threads.first().and_then(|thread| places::in_words(&thread.places));
         let waits = waits.map_or_else(String::new, |what| format!("; it waits for {what}"));
@@ -115,13 +112,11 @@ pub fn draw(subject: &Subject<'_>, seen: &Watching, histories: &Histories) -> Re
             (promise, format!("a job every {at_least}{interval}, {:.2} % of a CPU", used * 100.0), notes)
         }
         Rule::Without(why) => {
-            let most = SHARE_MAX * f64::from(subject.cpus.max(1)) * 100.0;
-            let percent = (used * SHARE_MARGIN * 100.0 - ERROR).ceil().clamp(1.0, most.max(1.0));
+            let share = share_of(&task, seen, histories, (used, subject.platform));
             let mut notes = vec![format!("No response time is promised: {why}.")];
-            if percent >= most {
-                notes.push("It takes what it gets; the share is a start: write what it needs.".to_owned());
-            }
-            (format!("share >= {percent}%"), format!("no period, {:.2} % of a CPU", used * 100.0), notes)
+            notes.extend(share.notes);
+            let found = format!("no period, {:.2} % of a CPU", used * 100.0);
+            (share::in_words(share.percent), found, notes)
         }
     };
     task.promises.push(Promise::parse(&promise).expect("a promise made of numbers reads"));
@@ -133,6 +128,26 @@ pub fn draw(subject: &Subject<'_>, seen: &Watching, histories: &Histories) -> Re
     let title = Some(format!("{}, watched for {}", subject.name, in_millis(span)));
     let workload = Workload { title, tasks: vec![task], ..Workload::default() };
     Ok(Portrait { text: toml::write_commented(&workload, &comments), found })
+}
+
+/// The share that is promised, by what was seen of the program's threads.
+fn share_of(
+    task: &Task,
+    seen: &Watching,
+    histories: &Histories,
+    (used, platform): (f64, &Platform),
+) -> Share {
+    let threads = as_seen(seen);
+    let busiest = worker::busiest(&threads).map(|found| found.tids).unwrap_or_default();
+    let is_endless =
+        seen.threads.iter().any(|thread| busiest.contains(&thread.tid) && is_endless(thread, seen.window));
+    let release = |thread: &WatchedThread| {
+        let history = inside(histories.of(thread.tid)?, seen.window);
+        Some((thread.role.clone(), rhythm(&history, Release::Unspecified, 0.0).period()?))
+    };
+    let releases = seen.threads.iter().filter_map(release).collect();
+    let program = share::Program { task, threads: &threads, releases: &releases, used, is_endless };
+    share::promised(&program, platform)
 }
 
 /// A time to the millisecond.
@@ -208,7 +223,7 @@ fn worker_alone(seen: &Watching) -> Option<ThreadRole> {
 }
 
 /// The rule by which the program's work comes.
-fn rule_of(seen: &Watching, histories: &Histories) -> Rule {
+fn rule_of(seen: &Watching, histories: &Histories, platform: &Platform) -> Rule {
     let threads = as_seen(seen);
     let without = |why: &str| Rule::Without(why.to_owned());
     let Some(busiest) = worker::busiest(&threads) else {
@@ -237,7 +252,7 @@ fn rule_of(seen: &Watching, histories: &Histories) -> Rule {
         return without("single jobs could not be seen");
     }
     match histories.of(*tid) {
-        Some(history) => rule_of_thread(history, seen.window),
+        Some(history) => rule_of_thread(history, seen.window, platform),
         None => without("nothing was recorded of the thread that does its work"),
     }
 }
@@ -253,7 +268,7 @@ fn is_endless(thread: &WatchedThread, window: (Nanos, Nanos)) -> bool {
     (thread.run + thread.waited).get() as f64 >= ENDLESS * (window.1 - window.0).get() as f64
 }
 
-fn rule_of_thread(history: &ThreadHistory, window: (Nanos, Nanos)) -> Rule {
+fn rule_of_thread(history: &ThreadHistory, window: (Nanos, Nanos), platform: &Platform) -> Rule {
     let inside = inside(history, window);
     if inside.jobs.len() < JOBS_MIN {
         return Rule::Without(format!(
@@ -262,20 +277,14 @@ fn rule_of_thread(history: &ThreadHistory, window: (Nanos, Nanos)) -> Rule {
         ));
     }
     let found = rhythm(&inside, Release::Unspecified, CONTRADICTING * LATE);
-    let pauses = Pauses::of(&found.history);
-    let Some(release @ Release::Periodic { period, jitter, .. }) = found.period() else {
-        return pauses.and_then(|pauses| pauses.floor()).map_or_else(
-            || {
-                let count = found.history.jobs.len();
-                Rule::Without(format!("its {count} wake-ups for work come without a period"))
-            },
-            |gap| sporadic(&found.history, gap),
-        );
+    let jobs = &found.history;
+    let Some(release @ Release::Periodic { period, jitter, .. }) = found.period().filter(|_| !found.drifts)
+    else {
+        let why = || format!("its {} wake-ups for work come without a period", jobs.jobs.len());
+        let Some(sleep) = sleep::of(jobs) else { return Rule::Without(why()) };
+        let (release, notes) = (Release::Sporadic { gap: sleep.gap }, vec![sleep.in_words()]);
+        return kept_by_a_plan(jobs, release, notes, platform);
     };
-    let is_rough = jitter.get() as f64 > NOISE * period.get() as f64;
-    if let Some(gap) = pauses.filter(|pauses| is_rough && pauses.is_lopsided()).and_then(|p| p.floor()) {
-        return sporadic(&found.history, gap);
-    }
     let open = history.open.map(|open| open.release);
     let account = Account::of(&View { busy: &history.jobs, open, window, release });
     if let Some(why) = account.objections().into_iter().next() {
@@ -286,57 +295,29 @@ fn rule_of_thread(history: &ThreadHistory, window: (Nanos, Nanos)) -> Rule {
         notes.push(format!("Releases lie up to {jitter} beside the period."));
     }
     notes.extend(found.left_out.iter().map(|left| format!("{left}.")));
-    notes.extend(work_of(&found.history, release));
     notes.extend(account.contradictions(LATE).iter().map(|why| format!("`guarantee` may refuse: {why}.")));
-    Rule::Jobs(Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO }, notes)
+    let release = Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO };
+    kept_by_a_plan(jobs, release, notes, platform)
 }
 
-/// A thread that sleeps for a time between its jobs.
-fn sporadic(history: &ThreadHistory, gap: Nanos) -> Rule {
-    let release = Release::Sporadic { gap };
-    let mut notes = vec![format!(
-        "It sleeps for {gap} or more after each job, not until an instant: what is late moves all that follow, and it \
-         has no period."
-    )];
+/// A response within the interval of these jobs, where this machine can reserve what they need.
+fn kept_by_a_plan(
+    history: &ThreadHistory,
+    release: Release,
+    mut notes: Vec<String>,
+    platform: &Platform,
+) -> Rule {
+    let interval = release.interval().unwrap_or(Nanos::SECOND);
+    let mut work: Vec<Nanos> = history.jobs.iter().map(Job::execution_net).collect();
+    work.sort_unstable();
+    let usual = work[((1.0 - LATE) * (work.len() - 1) as f64) as usize];
+    if let Err(why) = share::keeps_response(interval, usual, platform) {
+        return Rule::Without(format!(
+            "a job comes every {interval} and may need {usual}, for which this machine has no reservation ({why})"
+        ));
+    }
     notes.extend(work_of(history, release));
     Rule::Jobs(release, notes)
-}
-
-/// How long a thread sleeps between its jobs: quantiles.
-struct Pauses {
-    shortest: Nanos,
-    low: Nanos,
-    median: Nanos,
-    high: Nanos,
-}
-
-impl Pauses {
-    /// `None`: there are no two jobs.
-    fn of(history: &ThreadHistory) -> Option<Pauses> {
-        let mut all: Vec<Nanos> =
-            history.jobs.windows(2).map(|pair| pair[1].release - pair[0].completion).collect();
-        all.sort_unstable();
-        let at = |part: usize| all.get(all.len() * part / 100).copied();
-        Some(Pauses { shortest: *all.first()?, low: at(5)?, median: at(50)?, high: at(95)? })
-    }
-
-    /// Whether they are longer than usual much more than shorter. Who sleeps for a time is woken late and never early; who sleeps until
-    /// the next point of a grid has a short pause after each long one.
-    fn is_lopsided(&self) -> bool {
-        const TIMES: i64 = 4;
-        self.high - self.median >= (self.median - self.low) * TIMES
-    }
-
-    /// The time slept for, where the shortest pause is nearly the usual one; rounded down to two digits.
-    fn floor(&self) -> Option<Nanos> {
-        /// The shortest of all is at least this part of the median.
-        const ALIKE: f64 = 0.9;
-        /// Shorter pauses are those of a program that waits for something else.
-        const SHORTEST: Nanos = Nanos::from_micros(100);
-        let is_alike = self.shortest.get() as f64 >= ALIKE * self.median.get() as f64;
-        let unit = 10_i64.pow(self.shortest.get().checked_ilog10()?.saturating_sub(1));
-        (is_alike && self.shortest >= SHORTEST).then(|| Nanos::new(self.shortest.get() / unit * unit))
-    }
 }
 
 /// What the jobs need, and the line for the simulator: by the family that was recognised, else by mean and 99 % quantile.

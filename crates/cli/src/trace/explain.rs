@@ -26,7 +26,7 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     let read = file::read(&args.file, &args.selection, session, &mut builder)?;
     let blames = builder.finish();
     if blames.threads.is_empty() && blames.doubtful == 0 {
-        return Err(no_jobs(args, &blames));
+        return Err(no_jobs(args, &blames, read.lacks_wake_ups()));
     }
     let explanation = TraceExplanation { read, blames };
     if let Some(path) = &args.html {
@@ -39,12 +39,19 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
 }
 
 /// Why there is nothing to explain.
-fn no_jobs(args: &ExplainArgs, blames: &Blames) -> Failure {
+fn no_jobs(args: &ExplainArgs, blames: &Blames, lacks_wake_ups: bool) -> Failure {
     if blames.is_there && args.disk {
         let whose = if args.selection.wanted().chooses_threads() { " of that thread" } else { "" };
         let what = format_args!("no wait{whose} for a disk is in it");
         return file::refused(&args.file, what)
             .help("record the events of disks too: `surety trace record --event block`, or `surety run --on sim --trace FILE`");
+    }
+    if blames.is_there && lacks_wake_ups {
+        let what = "no wake-up is in it, so no job has a release and no response is known to explain";
+        return file::refused(&args.file, what).help(
+            "record sched_waking too, as `surety trace record` does; of this file `surety trace stats` shows execution and period, and \
+             `surety trace timehist` how long threads had a CPU and were preempted",
+        );
     }
     if blames.is_there {
         let whose = if args.selection.wanted().chooses_threads() { " of that thread" } else { "" };

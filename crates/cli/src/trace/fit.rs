@@ -72,7 +72,9 @@ pub(super) fn read(args: &FitArgs, session: &Session) -> Result<TraceFit, Failur
         span: in_time.span(read.summary.span.unwrap_or_default()),
     };
     let written = args.output.as_ref().map(|path| path.display().to_string());
-    Ok(TraceFit { read, anomalies, fitted: fit_trace(&view, &options), written })
+    let fitted = fit_trace(&view, &options);
+    let fitted = if read.lacks_wake_ups() { fitted.without_wake_ups() } else { fitted };
+    Ok(TraceFit { read, anomalies, fitted, written })
 }
 
 /// The verb.

@@ -41,6 +41,49 @@ fn sides_of_the_simulator_differ_where_they_should() {
     assert_eq!(share["cliffs_delta"], -1.0);
 }
 
+/// Half of the activations are skipped: the quantile among them was once as long as the run.
+#[test]
+fn times_that_never_came_are_no_numbers() {
+    let directory = tempfile::tempdir().unwrap();
+    let task = |work: &str| {
+        TICK.replace("work = { kind = \"uniform\", low = \"900us\", high = \"1100us\" }", work)
+            .replace("promise", "late = \"skip\"\npromise")
+    };
+    let results = |name: &str, work: &str, lasts: &str| {
+        let file = written(&directory, &format!("{name}.toml"), &task(work));
+        let output = surety(&["run", &file, "--on", "sim", "--for", lasts, "--repeat", "5", "--json"]);
+        written(&directory, &format!("{name}.json"), &String::from_utf8_lossy(&output.stdout))
+    };
+    let in_time = results("in-time", "work = \"1ms\"", "1s");
+    let late = results("late", "work = \"5ms\"", "1s");
+    let longer = results("longer", "work = \"5ms\"", "1500ms");
+    let told = surety(&["compare", &in_time, &late, "--width", "120", "--metric", "p95"]);
+    let said = text(&told);
+    assert_eq!(told.status.code(), Some(1), "{said}");
+    let row = said.lines().find(|line| line.trim_start().starts_with("tick response p95")).unwrap();
+    let row: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(row[3..9], ["1.000", "ms", "never", "-", "-", "-"], "{said}");
+    assert!(said.contains("tick response p95 (never in 0 of 5 runs of A, in 5 of 5 of B)"), "{said}");
+    // Five are open at the end, one of each run.
+    assert!(said.contains("0 of 1250 activations of tick in A and 630 of 1250 in B never ended"), "{said}");
+    let document = json(&surety(&["compare", &in_time, &late, "--json", "--metric", "p95"]));
+    let metric = &document["metrics"][0];
+    assert_eq!(metric["b"], serde_json::json!([null, null, null, null, null]), "{document}");
+    assert!(
+        metric["median_b"].is_null() && metric["shift"].is_null() && metric["ratio"].is_null(),
+        "{metric}"
+    );
+    assert_eq!(metric["median_a"], 1_000_000.0);
+    // Never is never, however long the run was.
+    let same = surety(&["compare", &late, &longer, "--metric", "response p95"]);
+    assert!(text(&same).contains("the same"), "{}", text(&same));
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same));
+    let expected = ["compare", &in_time, &late, "--expect", "p95 <= +50%", "--metric", "response p95"];
+    let failed = surety(&expected);
+    assert_eq!(failed.status.code(), Some(1), "{}", text(&failed));
+    assert!(text(&failed).contains("never in 0 of 5 runs of A"), "{}", text(&failed));
+}
+
 #[test]
 fn written_results_are_compared_and_few_of_them_tell_nothing() {
     let directory = tempfile::tempdir().unwrap();

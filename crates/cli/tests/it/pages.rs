@@ -178,6 +178,10 @@ fn large_pages_begin_with_a_matrix_of_marks_and_fold_the_rest() {
     assert_eq!((body.matches("<tr>").count(), body.matches("class=\"mark badge").count()), (30, 30 * 8));
     // Drawings of each task, reasons of each promise, what was in force in each result, and the lines of the table; reasons of the first ten promises
     // that are not kept are on paper.
-    assert_eq!(rest.matches("<details class=\"shut\">").count(), 30 + 20 + 8 + 1);
+    assert_eq!(rest.matches("<details class=\"shut screen\">").count(), 30 + 8 + 1);
+    assert_eq!(rest.matches("<details class=\"shut\">").count(), 20);
+    // No title without what is below it is printed, and each section says so.
+    assert_eq!(rest.matches("<p class=\"unprinted\">").count(), 3);
+    assert!(text.contains("details.screen:not([open]) { display: none; }"));
     assert_eq!(rest.matches("<details><summary>").count(), 10);
 }

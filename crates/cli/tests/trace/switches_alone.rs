@@ -148,3 +148,58 @@ fn a_thread_that_sleeps_all_the_time_is_shown_as_one_that_does() {
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("throughout") && text.contains("slept"), "{text}");
 }
+
+/// A thread that runs for 2 ms of every 10 ms, as text of switches alone.
+fn switches() -> String {
+    let mut text = "# tracer: nop\n".to_owned();
+    for k in 0..100 {
+        let mut add = |us: u64, (from, was, state): (&str, u32, &str), (to, is): (&str, u32)| {
+            let at = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+            text += &format!(
+                "{from:>16}-{was} [000] d..2. {at}: sched_switch: prev_comm={from} prev_pid={was} prev_prio=120 \
+                 prev_state={state} ==> next_comm={to} next_pid={is} next_prio=120\n"
+            );
+        };
+        add(1_000_000 + k * 10_000, ("<idle>", 0, "R"), ("beat", 77));
+        add(1_002_000 + k * 10_000, ("beat", 77, "S"), ("<idle>", 0));
+    }
+    text
+}
+
+/// `record longer` was said once of a trace that no length would help.
+#[test]
+fn verbs_that_need_releases_say_so_of_switches_alone() {
+    let place = Place::new();
+    fs::write(place.out().join("a.txt"), switches()).unwrap();
+    let stats = json(&place.run(&["trace", "stats", "a.txt", "--comm", "beat", "--json"]));
+    assert!(stats["threads"][0]["jobs"].as_u64().unwrap() >= 98, "{stats}");
+    let explained = place.run(&["trace", "explain", "a.txt", "--comm", "beat"]);
+    let said = words(&explained);
+    assert_eq!(explained.status.code(), Some(2), "{said}");
+    assert!(said.contains("no wake-up is in it") && said.contains("surety trace stats"), "{said}");
+    assert!(!said.contains("record longer"), "{said}");
+    let fitted = json(&place.run(&["trace", "fit", "a.txt", "--comm", "beat", "--json"]));
+    let left = fitted["remainder"].as_array().unwrap().iter().find(|left| left["name"] == "beat").unwrap();
+    assert_eq!(left["why"], "unreleased", "{fitted}");
+    let said = String::from_utf8(place.run(&["trace", "fit", "a.txt", "--comm", "beat"]).stdout).unwrap();
+    assert!(said.contains("wake-ups were not recorded") && !said.contains("record longer"), "{said}");
+}
+
+/// A table of sums broke into parts, the second of which began with `of it preempted`.
+#[test]
+fn sums_fit_what_they_are_read_on_and_every_title_says_of_what() {
+    let place = Place::new();
+    fs::write(place.out().join("a.txt"), switches()).unwrap();
+    for (width, shown, left_out) in [("160", 7, false), ("60", 4, true), ("40", 2, true)] {
+        let told = place.run(&["trace", "timehist", "a.txt", "--summary", "--width", width]);
+        let said = String::from_utf8(told.stdout).unwrap();
+        let table: Vec<&str> = said.lines().take_while(|line| !line.is_empty()).collect();
+        assert!(table.iter().all(|line| line.len() <= width.parse().unwrap()), "{said}");
+        let titles: Vec<&str> = table[0].split("  ").filter(|title| !title.is_empty()).collect();
+        assert!(titles.len() >= shown && table[1].starts_with("77 beat"), "{width}: {said}");
+        assert_eq!(said.contains("not shown for want of room"), left_out, "{width}: {said}");
+        let is_told = |title: &str| titles.iter().any(|t| t.trim() == title);
+        assert!(is_told("run") && !is_told("mean") && !is_told("max"), "{said}");
+        assert_eq!(is_told("mean run"), !left_out, "{said}");
+    }
+}

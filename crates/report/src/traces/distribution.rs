@@ -6,7 +6,7 @@ use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::job::Separation;
 use surety_model::modes::ModeFit;
 use surety_stats::assumption::{Finding, Outcome};
-use surety_stats::bounds::QuantileInterval;
+use surety_stats::bounds::{Bound, QuantileInterval};
 use surety_stats::change::Aspect;
 use surety_trace::distribution::{Conclusions, Rounding, ThreadDistributions, TooFine, Values};
 use surety_trace::interrupts::{Detail, Interrupt};
@@ -171,15 +171,42 @@ fn time(ns: u64) -> Nanos {
     Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX))
 }
 
-/// `p99 21.3 ms (20.9 ms to 22 ms)`.
-fn interval(interval: &QuantileInterval) -> Option<String> {
-    let end = |bound: Option<u64>| bound.map_or_else(|| "?".to_owned(), |ns| time(ns).to_string());
-    let (low, high) = (interval.low.value(), interval.high.value());
-    if high.is_none() && interval.q > 0.5 {
-        return None;
+/// `p50 20.1 ms, p99 21.3 ms (20.9 ms to 22 ms); between with 95 % confidence; too few values for an interval of p50, 3 more are
+/// needed`. High quantiles without an upper bound are left out.
+fn quantiles(intervals: &[QuantileInterval]) -> String {
+    let name = |interval: &QuantileInterval| format!("p{}", interval.q * 100.0);
+    let (mut told, mut without) = (Vec::new(), Vec::new());
+    let (mut more, mut is_bounded) = (0, false);
+    for interval in intervals {
+        let Some(estimate) = interval.estimate else { continue };
+        let (low, high) = (interval.low.value(), interval.high.value());
+        if high.is_none() && interval.q > 0.5 {
+            continue;
+        }
+        let range = match low.zip(high) {
+            Some((low, high)) => format!(" ({} to {})", time(low), time(high)),
+            None => {
+                without.push(name(interval));
+                let of = |bound: &Bound| match bound {
+                    Bound::Unbounded { needs_more } => needs_more.unwrap_or(0),
+                    Bound::At(_) => 0,
+                };
+                more = more.max(of(&interval.low)).max(of(&interval.high));
+                String::new()
+            }
+        };
+        is_bounded |= !range.is_empty();
+        told.push(format!("{} {}{range}", name(interval), time(estimate)));
     }
-    let text = format!("p{} {}", interval.q * 100.0, time(interval.estimate?));
-    Some(format!("{text} ({} to {})", end(low), end(high)))
+    let mut text = told.join(", ");
+    if is_bounded {
+        text += &format!("; between with {:.0} % confidence", CONFIDENCE * 100.0);
+    }
+    if !without.is_empty() {
+        text += &format!("; too few values for an interval of {}", without.join(", "));
+        text += &if more > 0 { format!(", {more} more are needed") } else { String::new() };
+    }
+    text
 }
 
 impl Quantity {
@@ -223,9 +250,7 @@ impl Quantity {
         let ends = moments.min().zip(moments.max());
         text += &cell(ends.map(|(a, b)| format!("; from {} to {}", nanos(a), nanos(b))));
         facts.push(("moments", text));
-        let told: Vec<String> = said.quantiles.iter().filter_map(interval).collect();
-        let certain = format!("{:.0} % confidence", CONFIDENCE * 100.0);
-        facts.push(("quantiles", format!("{}; between with {certain}", told.join(", "))));
+        facts.push(("quantiles", quantiles(&said.quantiles)));
         if let Some(correlogram) = &said.correlogram {
             let first: Vec<String> =
                 correlogram.correlations.iter().take(5).map(|r| format!("{r:.2}")).collect();
@@ -321,4 +346,30 @@ fn quantity(quantity: &Quantity) -> Value {
             "after_ns": change.after, "confidence": change.confidence,
         })).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_stats::Histogram;
+    use surety_stats::bounds::quantile_interval;
+
+    fn said(count: u64) -> String {
+        let mut values = Histogram::new();
+        (1..=count).for_each(|k| values.record(k * 1_000_000));
+        let of = |q| quantile_interval(&values, q, CONFIDENCE);
+        quantiles(&[0.5, 0.99].into_iter().filter_map(of).collect::<Vec<_>>())
+    }
+
+    /// `p50 2.000 ms (? to ?)` was said once of a few values.
+    #[test]
+    fn a_quantile_without_an_interval_says_so() {
+        let few = said(4);
+        assert!(few.starts_with("p50 2") && !few.contains(['(', '?']), "{few}");
+        assert!(few.ends_with("; too few values for an interval of p50, 2 more are needed"), "{few}");
+        let more = said(6);
+        assert!(more.contains(" (") && more.ends_with("; between with 95 % confidence"), "{more}");
+        let many = said(1_000);
+        assert_eq!(many.matches(" to ").count(), 2, "{many}");
+    }
 }

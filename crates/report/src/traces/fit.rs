@@ -58,7 +58,11 @@ impl TraceReport for TraceFit {
         text += &led("CPU time  ", &accounts_in_words(accounts), style);
         let missed = "jobs open there are given up; shares are too small";
         let mut list = self.read.incomplete(&self.anomalies, missed);
-        list.extend(self.read.wake_ups(", so no task can be fitted"));
+        list.extend(
+            self.read.wake_ups(
+                ", so no task can be fitted; `surety trace stats` shows execution and period of them",
+            ),
+        );
         list.push(self.workload());
         text + &checks(&list, style)
     }
@@ -197,6 +201,7 @@ fn left_json(left: &Unfitted) -> Value {
         Why::NotChosen => "not-chosen",
         Why::BelowShare => "below-share",
         Why::TooFew(_) => "too-few",
+        Why::Unreleased => "unreleased",
         Why::Inseparable(_) => "inseparable",
         _ => "kernel",
     };

@@ -3,10 +3,13 @@
 use serde_json::{Value, json};
 use surety_trace::slices::{CpuTimes, SliceSummary, SliceTimes, Spread};
 
-use super::{RECORD_THEM, ReadTrace, TraceReport, cell, share, table};
+use super::{RECORD_THEM, ReadTrace, TraceReport, cell, share};
 use crate::quantity::number_of;
-use crate::table::{Check, checks};
+use crate::table::{Check, checks, sheet_of};
 use crate::text::Style;
+
+/// A title, how soon it is left out for want of room, and what it shows of a thread.
+type RankedColumn<'a> = (&'a str, u8, &'a dyn Fn(&SliceTimes) -> String);
 
 /// Threads with their times.
 #[derive(Debug)]
@@ -24,25 +27,26 @@ impl TraceReport for TraceTimehist {
         let shown = &threads[..threads.len().min(self.top)];
         let sum = |spread: &Spread| cell((spread.count > 0).then_some(spread.sum));
         let most = |spread: &Spread| cell((spread.count > 0).then_some(spread.max));
-        table(
-            shown,
-            &[
-                ("tid name", &|t| format!("{} {}", t.tid, t.comm)),
-                ("times on", &|t| t.run.count.to_string()),
-                ("run", &|t| sum(&t.run)),
-                ("mean", &|t| cell(t.run.mean())),
-                ("max", &|t| most(&t.run)),
-                ("delay", &|t| sum(&t.delay)),
-                ("mean", &|t| cell(t.delay.mean())),
-                ("max", &|t| most(&t.delay)),
-                ("of it preempted", &|t| sum(&t.preempted)),
-                ("asleep", &|t| sum(&t.asleep)),
-                ("blocked", &|t| sum(&t.blocked)),
-                ("CPU changes", &|t| t.moves.to_string()),
-            ],
-            style,
-        ) + "\n"
-            + &checks(&self.checks(&threads, &cpus), style)
+        // Each title names what it is of: where there is no room for all, means and the like go first.
+        let columns: [RankedColumn<'_>; 12] = [
+            ("tid name", 0, &|t| format!("{} {}", t.tid, t.comm)),
+            ("times on", 2, &|t| t.run.count.to_string()),
+            ("run", 0, &|t| sum(&t.run)),
+            ("mean run", 9, &|t| cell(t.run.mean())),
+            ("longest run", 6, &|t| most(&t.run)),
+            ("delay", 0, &|t| sum(&t.delay)),
+            ("mean delay", 8, &|t| cell(t.delay.mean())),
+            ("longest delay", 1, &|t| most(&t.delay)),
+            ("preempted", 5, &|t| sum(&t.preempted)),
+            ("asleep", 3, &|t| sum(&t.asleep)),
+            ("blocked", 4, &|t| sum(&t.blocked)),
+            ("CPU changes", 7, &|t| t.moves.to_string()),
+        ];
+        let header: Vec<(String, u8)> =
+            columns.iter().map(|(title, omit, _)| ((*title).to_owned(), *omit)).collect();
+        let row = |thread| columns.iter().map(|(_, _, value)| value(thread)).collect();
+        let rows: Vec<Vec<String>> = shown.iter().map(row).collect();
+        sheet_of(&header, &rows).text(style) + "\n" + &checks(&self.checks(&threads, &cpus), style)
     }
 
     fn json(&self) -> Value {
@@ -92,7 +96,7 @@ impl TraceTimehist {
             let found = "no sched_switch: nothing is known of who had a CPU";
             list.push(Check::limited("missing", found, RECORD_THEM));
         }
-        if self.read.lacks(&["sched:sched_waking", "sched:sched_wakeup"]) {
+        if self.read.lacks_wake_ups() {
             let found = "no sched_waking and no sched_wakeup: delays are known of preempted threads only";
             list.push(Check::limited("missing", found, RECORD_THEM));
         }
