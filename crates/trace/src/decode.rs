@@ -490,6 +490,11 @@ impl EventTable {
     }
 }
 
+/// Whether events of interest of that system have addresses of functions, which the symbol table names.
+pub(crate) fn has_functions(system: &str) -> bool {
+    system == "timer"
+}
+
 /// Resolves the fields an event of interest needs.
 fn decoder(format: &EventFormat, endian: Endian) -> Result<Decoder, FormatError> {
     let scalar = |name| Scalar::of(format, name);
