@@ -87,15 +87,24 @@ impl Histogram {
     }
 
     /// Counts all of these values.
-    pub fn record_all(&mut self, values: &[u64]) {
+    pub fn record_all<T: Copy + Into<u64>>(&mut self, values: &[T]) {
         let (mut min, mut max) = (self.min, self.max);
         for &value in values {
+            let value = value.into();
             let counter = &mut self.counters[index_of(value)];
             *counter = counter.saturating_add(1);
             (min, max) = (min.min(value), max.max(value));
         }
         (self.min, self.max) = (min, max);
         self.count = self.count.saturating_add(values.len() as u64);
+    }
+
+    /// Empty again. Touches the counters between the extremes only.
+    pub fn clear(&mut self) {
+        if self.count > 0 {
+            self.counters[index_of(self.min)..=index_of(self.max)].fill(0);
+            (self.count, self.min, self.max) = (0, u64::MAX, 0);
+        }
     }
 
     /// Becomes the same as `other`, without allocating.
@@ -389,6 +398,15 @@ mod tests {
         assert_eq!(histogram.value_at_rank(3), Some(u64::MAX - 3));
         assert_eq!(histogram.quantile(1.0), Some(u64::MAX - 3));
         assert_eq!(histogram.buckets().last(), Some((Histogram::LIMIT, u64::MAX - 3, 2)));
+    }
+
+    #[test]
+    fn a_cleared_histogram_is_an_empty_one() {
+        for values in [&[][..], &[0], &[7, 1 << 20], &[3, Histogram::LIMIT, u64::MAX]] {
+            let mut histogram = of(values);
+            histogram.clear();
+            assert_eq!(histogram, Histogram::new(), "{values:?}");
+        }
     }
 
     #[test]

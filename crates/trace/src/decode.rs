@@ -376,21 +376,22 @@ impl EventTable {
                 None => return false,
             },
         };
-        let kind = match &entry.decoder {
+        // Each event is made where it is shown: one that is put together first would be copied in other parts than it was written
+        // in, and wait for them.
+        match &entry.decoder {
             Decoder::Switch(s) if s.is_usual => {
                 let Some(record) = record.first_chunk() else { return false };
-                usual::switch(record, &s.states)
+                take(&Event { time, cpu, current, kind: usual::switch(record, &s.states) });
             }
             Decoder::Wake { kind, is_usual: true, .. } => {
                 let Some(record) = record.first_chunk() else { return false };
-                kind.event(usual::woken(record))
+                take(&Event { time, cpu, current, kind: kind.event(usual::woken(record)) });
             }
-            _ => match self.event_kind(entry, record, scratch) {
-                Some(kind) => kind,
-                None => return false,
-            },
-        };
-        take(&Event { time, cpu, current, kind });
+            _ => {
+                let Some(kind) = self.event_kind(entry, record, scratch) else { return false };
+                take(&Event { time, cpu, current, kind });
+            }
+        }
         true
     }
 
@@ -488,6 +489,11 @@ impl EventTable {
             Decoder::Formatted { .. } | Decoder::Constant { .. } | Decoder::Ignored => return None,
         })
     }
+}
+
+/// Whether events of interest of that system have addresses of functions, which the symbol table names.
+pub(crate) fn has_functions(system: &str) -> bool {
+    system == "timer"
 }
 
 /// Resolves the fields an event of interest needs.

@@ -276,18 +276,17 @@ impl<P: PageSource> Stream<P> {
         }
         // A page tells of a loss before its first record only. The walk is a copy that nobody else can see.
         let (page, mut walk) = (self.pages.page(), self.walk);
-        let mut stopped = false;
         while let Some(span) = walk.next(page) {
             set_time(&mut self.time, span.time, counts);
             if !is_due(self.time) {
                 self.head = Head::Record { start: span.start, end: span.end };
-                stopped = true;
-                break;
+                self.walk.pass(span);
+                return true;
             }
             visit(self.cpu, self.time, Item::Record(&page[span.start..span.end]));
         }
         self.walk = walk;
-        stopped
+        false
     }
 
     /// Moves the head on; `false` at the end.

@@ -212,6 +212,13 @@ impl Walk {
         None
     }
 
+    /// Goes on behind a record that a copy of it has given. Copied as a whole, that copy would have to be in memory first, where
+    /// the last step has just begun to write its parts.
+    #[inline]
+    pub(crate) fn pass(&mut self, span: Span) {
+        (self.time, self.at) = (span.time, span.end);
+    }
+
     /// Why the walk ended early, if it did. Final once [`Walk::next`] has returned `None`.
     pub(crate) fn fault(&self) -> Option<PageFault> {
         self.fault

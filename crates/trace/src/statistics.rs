@@ -10,10 +10,13 @@ use surety_units::{Nanos, Tid};
 use crate::jobs::sink::Throughout;
 use crate::jobs::{Anomalies, JobBuilder};
 use crate::wanted::Wanted;
+use series::Workspace;
 
+mod interruptions;
 pub mod recorder;
 pub(crate) mod releases;
 pub mod series;
+mod times;
 
 pub use recorder::{Recorded, Recorders};
 pub use series::Series;
@@ -39,8 +42,8 @@ pub struct Spread {
 
 impl Spread {
     /// Of a series; `None` when it is empty. Quantiles are as exact as the series' own.
-    pub fn of(series: &Series) -> Option<Spread> {
-        let [median, p90, p99] = series.quantiles([0.5, 0.9, 0.99])?;
+    fn of(series: &Series, workspace: &mut Workspace) -> Option<Spread> {
+        let [median, p90, p99] = series.quantiles([0.5, 0.9, 0.99], workspace)?;
         Some(Spread {
             count: series.count(),
             min: series.min()?,
@@ -50,6 +53,12 @@ impl Spread {
             p99,
             max: series.max()?,
         })
+    }
+
+    /// Of so many times of 0.
+    fn of_zeros(count: u64) -> Spread {
+        let zero = Nanos::ZERO;
+        Spread { count, min: zero, mean: zero, median: zero, p90: zero, p99: zero, max: zero }
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn current(record: &[u8; HEAD]) -> Tid {
 }
 
 /// Who leaves a CPU, how, and who comes.
-#[inline]
+#[inline(always)]
 pub(super) fn switch(record: &[u8; SWITCH], states: &StateTable) -> EventKind<'static> {
     let state = u64::from(word::<PREV_STATE, SWITCH>(record))
         | u64::from(word::<{ PREV_STATE + 4 }, SWITCH>(record)) << 32;
@@ -101,7 +101,7 @@ pub(super) fn switch(record: &[u8; SWITCH], states: &StateTable) -> EventKind<'s
 }
 
 /// Who is woken.
-#[inline]
+#[inline(always)]
 pub(super) fn woken(record: &[u8; WAKE]) -> Woken {
     Woken {
         tid: Tid(word::<PID, WAKE>(record).cast_signed()),

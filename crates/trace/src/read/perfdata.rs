@@ -384,7 +384,7 @@ fn read_formats<S: ReadAt + ?Sized>(
     cursor.skip64("the description of event headers")?;
     let mut formats = read_events(cursor)?;
     formats.extend(read_systems(cursor)?);
-    let symbols = read_symbols(cursor)?;
+    let symbols = read_symbols(cursor, &formats)?;
     let pairs = formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
     Ok(EventTable::of_usable(cursor.endian, pairs, symbols))
 }

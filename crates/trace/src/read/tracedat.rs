@@ -16,7 +16,7 @@ use std::io;
 use surety_model::event::TraceSink;
 use surety_units::CpuId;
 
-use crate::decode::EventTable;
+use crate::decode::{EventTable, has_functions};
 use crate::endian::Endian;
 use crate::format::{FormatError, parse_header_page};
 use crate::page::PageLayout;
@@ -452,8 +452,16 @@ pub(super) fn read_systems<S: ReadAt + ?Sized>(
     Ok(formats)
 }
 
-/// The kernel's symbol table, behind its length.
-pub(super) fn read_symbols<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Symbols, TraceDatError> {
+/// The kernel's symbol table, behind its length. It is passed over where none of these events, `(system, format text)`, has
+/// the address of a function.
+pub(super) fn read_symbols<S: ReadAt + ?Sized>(
+    cursor: &mut Cursor<'_, S>,
+    formats: &[(String, String)],
+) -> Result<Symbols, TraceDatError> {
+    if !formats.iter().any(|(system, _)| has_functions(system)) {
+        cursor.skip32("the symbol table")?;
+        return Ok(Symbols::default());
+    }
     let mut reader = SymbolReader::default();
     cursor.pieces32("the symbol table", |piece| reader.take(piece))?;
     Ok(reader.finish())
@@ -496,5 +504,20 @@ mod tests {
         assert_eq!(lost_in("entries: 9\n"), None);
         let many = format!("overrun: {0}\ncommit overrun: {0}\n", u64::MAX);
         assert_eq!(lost_in(&many), Some(u64::MAX));
+    }
+
+    #[test]
+    fn the_symbol_table_is_read_where_an_event_has_functions() {
+        let text = b"ffffffff8141e4b0 t hrtimer_wakeup\n";
+        let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(text);
+        for (system, is_read) in [("timer", true), ("sched", false)] {
+            let formats = [("ftrace".to_owned(), String::new()), (system.to_owned(), String::new())];
+            let mut cursor = Cursor::new(&bytes);
+            let symbols = read_symbols(&mut cursor, &formats).unwrap();
+            assert_eq!((!symbols.is_empty(), cursor.offset()), (is_read, bytes.len() as u64));
+            let cut = bytes[..bytes.len() - 1].to_vec();
+            assert!(read_symbols(&mut Cursor::new(&cut), &formats).is_err(), "{system}");
+        }
     }
 }

@@ -10,8 +10,10 @@ use surety_model::event::Comm;
 use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos};
 
+use super::interruptions::Interruptions;
 use super::releases::Releases;
-use super::series::{SERIES_BYTES_MAX, Series};
+use super::series::{SERIES_BYTES_MAX, Series, Workspace};
+use super::times::Times;
 use super::{Folded, Spread, ThreadStatistics};
 use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals, Wait};
 use crate::wanted::{Wanted, Window};
@@ -23,9 +25,9 @@ pub const FOLDED_NAMES_MAX: usize = 1024;
 /// Names remembered for those who ask for one that is not there.
 pub const NAMES_MAX: usize = 4096;
 /// Heap bytes of one thread's recorder at most.
-pub const RECORDER_BYTES_MAX: usize = 7 * SERIES_BYTES_MAX + BATCH * size_of::<Job>() + 2048;
+pub const RECORDER_BYTES_MAX: usize = 7 * SERIES_BYTES_MAX + BATCH * size_of::<Times>() + 2048;
 
-/// Jobs of a thread that go into its series together. Seven histograms of many threads do not stay in the cache from one
+/// Jobs of a thread that go into its series together. The series of many threads do not stay in the cache from one
 /// job to the next; so each is fetched once for so many jobs.
 const BATCH: usize = 16;
 
@@ -33,13 +35,12 @@ const BATCH: usize = 16;
 #[derive(Debug)]
 struct Recorder {
     /// Jobs that are in no series yet, up to [`BATCH`].
-    batch: Vec<Job>,
+    batch: Vec<Times>,
     response: Series,
     latency: Series,
     preemption: Series,
     execution: Series,
-    net: Series,
-    interrupted: Series,
+    interruptions: Interruptions,
     inter_arrival: Series,
     releases: Releases,
     /// Activations in the series, and those that are jobs given up once a wake-up is told.
@@ -64,8 +65,7 @@ impl Recorder {
             latency: Series::default(),
             preemption: Series::default(),
             execution: Series::default(),
-            net: Series::default(),
-            interrupted: Series::default(),
+            interruptions: Interruptions::default(),
             inter_arrival: Series::default(),
             releases: Releases::default(),
             activations: 0,
@@ -84,24 +84,33 @@ impl Recorder {
 
     #[inline]
     fn job(&mut self, job: &Job) {
-        self.batch.push(*job);
+        if self.batch.capacity() == 0 {
+            self.batch.reserve_exact(BATCH);
+        }
+        self.batch.push(Times::of(job));
+        self.add_up(job);
         if self.batch.len() >= BATCH {
             self.settle();
         }
     }
 
-    /// An activation whose release is not known.
-    fn activation(&mut self, job: &Job) {
-        self.activations += 1;
-        self.execution.record(job.execution);
-        self.net.record(job.execution_net());
-        self.interrupted.record(job.interrupted);
-        if let Some(gap) = self.releases.push(job.start) {
-            self.inter_arrival.record(gap);
-        }
+    /// What of a job is only added up.
+    #[inline]
+    fn add_up(&mut self, job: &Job) {
         self.preemptions += u64::from(job.preemptions);
         self.throttled = self.throttled.saturating_add(job.throttled);
         self.inferred += u64::from(job.inferred.is_positive());
+    }
+
+    /// An activation whose release is not known.
+    fn activation(&mut self, job: &Job) {
+        self.activations += 1;
+        self.interruptions.take(&[Times::of(job)], &self.execution);
+        self.execution.record(job.execution);
+        if let Some(gap) = self.releases.push(job.start) {
+            self.inter_arrival.record(gap);
+        }
+        self.add_up(job);
     }
 
     /// The activations so far are jobs whose release was not seen. No job is in the series yet: none is complete before the
@@ -109,7 +118,7 @@ impl Recorder {
     fn give_up_activations(&mut self) {
         if self.unreleased > 0 || self.activations > 0 {
             let void = Recorder::new();
-            (self.execution, self.net, self.interrupted) = (void.execution, void.net, void.interrupted);
+            (self.execution, self.interruptions) = (void.execution, void.interruptions);
             (self.inter_arrival, self.releases) = (void.inter_arrival, void.releases);
             (self.preemptions, self.throttled, self.inferred) = (0, Nanos::ZERO, 0);
             self.censored += self.unreleased;
@@ -120,32 +129,16 @@ impl Recorder {
     /// Puts the batch into the series.
     fn settle(&mut self) {
         let batch = &self.batch;
-        self.response.record_all(batch.iter().map(Job::response));
-        self.latency.record_all(batch.iter().map(Job::latency));
+        self.response.record_all(batch.iter().map(|job| job.response));
+        self.latency.record_all(batch.iter().map(|job| job.latency));
+        self.interruptions.take(batch, &self.execution);
         self.execution.record_all(batch.iter().map(|job| job.execution));
-        self.net.record_all(batch.iter().map(Job::execution_net));
-        self.interrupted.record_all(batch.iter().map(|job| job.interrupted));
         for job in batch {
             if let Some(gap) = self.releases.push(job.release) {
                 self.inter_arrival.record(gap);
             }
-            self.preemptions += u64::from(job.preemptions);
-            self.throttled = self.throttled.saturating_add(job.throttled);
-            self.inferred += u64::from(job.inferred.is_positive());
         }
         self.batch.clear();
-    }
-
-    fn each_series(&mut self) -> [&mut Series; 7] {
-        [
-            &mut self.response,
-            &mut self.latency,
-            &mut self.preemption,
-            &mut self.execution,
-            &mut self.net,
-            &mut self.interrupted,
-            &mut self.inter_arrival,
-        ]
     }
 
     fn interrupt_arrivals(&mut self) {
@@ -154,9 +147,15 @@ impl Recorder {
         self.releases.flush(|gap| inter_arrival.record(gap));
     }
 
-    fn statistics(mut self, thread: &ThreadKey, totals: &ThreadTotals) -> ThreadStatistics {
+    fn statistics(
+        mut self,
+        thread: &ThreadKey,
+        totals: &ThreadTotals,
+        workspace: &mut Workspace,
+    ) -> ThreadStatistics {
         self.interrupt_arrivals();
-        self.each_series().into_iter().for_each(Series::settle);
+        let execution = Spread::of(&self.execution, workspace);
+        let (execution_net, interrupted) = self.interruptions.spreads(execution, workspace);
         ThreadStatistics {
             tid: thread.tid,
             comm: thread.comm,
@@ -175,13 +174,13 @@ impl Recorder {
             throughout: totals.throughout,
             preemptions: self.preemptions,
             throttled: self.throttled,
-            response: Spread::of(&self.response),
-            latency: Spread::of(&self.latency),
-            preemption: Spread::of(&self.preemption),
-            execution: Spread::of(&self.execution),
-            execution_net: Spread::of(&self.net),
-            interrupted: Spread::of(&self.interrupted),
-            inter_arrival: Spread::of(&self.inter_arrival),
+            response: Spread::of(&self.response, workspace),
+            latency: Spread::of(&self.latency, workspace),
+            preemption: Spread::of(&self.preemption, workspace),
+            execution,
+            execution_net,
+            interrupted,
+            inter_arrival: Spread::of(&self.inter_arrival, workspace),
         }
     }
 }
@@ -257,6 +256,7 @@ pub struct Recorders {
     names: BTreeSet<Comm>,
     /// A wake-up was told: the trace has them.
     woken: bool,
+    workspace: Workspace,
 }
 
 /// What a sink of all threads has found.
@@ -294,6 +294,7 @@ impl Recorders {
             threads: 0,
             names: BTreeSet::new(),
             woken: false,
+            workspace: Workspace::default(),
         }
     }
 
@@ -429,7 +430,8 @@ impl JobSink for Recorders {
             return;
         }
         let recorder = recorder.unwrap_or_else(|| Box::new(Recorder::new()));
-        self.list(Listed { life: thread.life, statistics: recorder.statistics(thread, totals) });
+        let statistics = recorder.statistics(thread, totals, &mut self.workspace);
+        self.list(Listed { life: thread.life, statistics });
     }
 }
 

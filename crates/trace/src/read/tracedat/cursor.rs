@@ -148,6 +148,12 @@ impl<'a, S: ReadAt + ?Sized> Cursor<'a, S> {
         self.text(count, what)
     }
 
+    /// Passes over a text behind its length in 4 bytes.
+    pub(in crate::read) fn skip32(&mut self, what: &str) -> Result<(), TraceDatError> {
+        let count = self.u32(what)?;
+        self.skip(count.into(), what)
+    }
+
     /// Passes over a text behind its length in 8 bytes.
     pub(in crate::read) fn skip64(&mut self, what: &str) -> Result<(), TraceDatError> {
         let count = self.u64(what)?;

@@ -43,7 +43,7 @@ pub(super) fn read<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Par
     cursor.skip64("the description of event headers")?;
     let mut formats = read_events(cursor)?;
     formats.extend(read_systems(cursor)?);
-    let symbols = read_symbols(cursor)?;
+    let symbols = read_symbols(cursor, &formats)?;
     let print_formats = cursor.text32("the printk formats")?;
     cursor.skip64("the names of threads")?;
     let pairs = formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));

@@ -159,7 +159,7 @@ pub(super) fn read<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Par
     let mut symbols = Symbols::default();
     if let Some(offset) = found.symbols {
         let section = unpacker.section(cursor, offset, KALLSYMS, "the symbol table")?;
-        symbols = section.read(cursor, read_symbols)?;
+        symbols = section.read(cursor, |inside| read_symbols(inside, &formats))?;
     }
     let mut print_formats = String::new();
     if let Some(offset) = found.print_formats {
