@@ -105,6 +105,7 @@ impl<'a> Sampler<'a> {
         if let Some(Tracing { recording, interval }) = &mut self.tracing {
             interval.set_deadlines(reading.threads.iter().filter_map(deadline_of).collect());
             let until = recording.round(reading.at, interval)?;
+            interval.retain_waits(|tid| self.kernel.can_run(tid));
             traced = interval.take(until);
             lost = recording.lost()?;
         }

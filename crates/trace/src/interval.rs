@@ -33,6 +33,8 @@ pub struct IntervalBuilder {
 struct Waiting {
     since: Nanos,
     cpu: CpuId,
+    /// It was woken, and not preempted.
+    is_woken: bool,
 }
 
 /// The sink beside the state machine.
@@ -75,6 +77,12 @@ impl IntervalBuilder {
         self.jobs.sink_mut().deadlines = deadlines;
     }
 
+    /// Forgets waits that go on but for which `waits` says no: of threads that got a CPU and left it unrecorded, as some kernels record
+    /// no switches out of idle.
+    pub fn retain_waits(&mut self, mut waits: impl FnMut(Tid) -> bool) {
+        self.waiting.retain(|tid, _| waits(*tid));
+    }
+
     /// Ends the interval: what was seen of each thread in it. All events before `end` must have been handed in.
     pub fn take(&mut self, end: Nanos) -> BTreeMap<Tid, Traced> {
         let sink = self.jobs.sink_mut();
@@ -88,12 +96,19 @@ impl IntervalBuilder {
         threads.into_iter().map(|(tid, thread)| (tid, thread.told())).collect()
     }
 
+    /// Who is to be woken sleeps, or was preempted on its way to sleep: one that had been woken ran and slept unrecorded.
+    fn is_to_wake(&mut self, tid: Tid) {
+        if self.waiting.get(&tid).is_some_and(|waiting| waiting.is_woken) {
+            self.waiting.remove(&tid);
+        }
+    }
+
     fn wakes(&mut self, at: Nanos, woken: &Woken) {
         // A thread that was on its way to sleep may be woken on its CPU, and waits for nothing.
         let last = self.jobs.sink().cpus.get(woken.target.index()).and_then(VecDeque::back);
         if last.is_none_or(|(_, current, _)| *current != woken.tid) {
-            self.waiting.entry(woken.tid).or_insert(Waiting { since: at, cpu: woken.target }).cpu =
-                woken.target;
+            let waiting = Waiting { since: at, cpu: woken.target, is_woken: true };
+            self.waiting.entry(woken.tid).or_insert(waiting).cpu = woken.target;
         }
     }
 }
@@ -108,12 +123,14 @@ impl TraceSink for IntervalBuilder {
                 self.waiting.remove(&next);
                 match prev_state {
                     LeaveState::Runnable { .. } if prev != Tid::IDLE && prev != next => {
-                        self.waiting.insert(prev, Waiting { since: event.time, cpu: event.cpu });
+                        let waiting = Waiting { since: event.time, cpu: event.cpu, is_woken: false };
+                        self.waiting.insert(prev, waiting);
                     }
                     _ => drop(self.waiting.remove(&prev)),
                 }
                 return;
             }
+            EventKind::Waking(woken) => self.is_to_wake(woken.tid),
             EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => self.wakes(event.time, &woken),
             EventKind::Migrate { tid, to, .. } => {
                 if let Some(waiting) = self.waiting.get_mut(&tid) {
@@ -301,6 +318,19 @@ mod tests {
         interval.event(&switch(0, Tid::IDLE, PREEMPTED, PLAYER));
         wakes(100, PLAYER, PLAYER).iter().for_each(|event| interval.event(event));
         assert!(interval.take(us(1000)).get(&PLAYER).is_none_or(|seen| seen.wait_max == Nanos::ZERO));
+    }
+
+    /// The player is woken on an idle CPU, whose switches are not recorded, and again at 1100.
+    #[test]
+    fn a_thread_whose_switches_are_not_recorded_waits_no_longer_than_it_did() {
+        let mut interval = IntervalBuilder::new(us(0), us(150));
+        wakes(100, Tid::IDLE, PLAYER).iter().for_each(|event| interval.event(event));
+        interval.retain_waits(|tid| tid != PLAYER);
+        assert!(interval.take(us(1000)).is_empty(), "the kernel says that it sleeps");
+        wakes(1100, Tid::IDLE, PLAYER).iter().for_each(|event| interval.event(event));
+        wakes(1700, Tid::IDLE, PLAYER).iter().for_each(|event| interval.event(event));
+        let player = interval.take(us(2000)).remove(&PLAYER).unwrap();
+        assert_eq!((player.wait_max, player.missed), (us(300), 0));
     }
 
     #[test]

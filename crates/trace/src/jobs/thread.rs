@@ -363,6 +363,8 @@ impl Thread {
                 // never ran since its release had not; one whose trace has a hole may have slept inside it.
                 let never_ran = self.busy.is_none_or(|busy| busy.start.is_none());
                 if never_ran || self.gaps != gaps {
+                    // It ran and slept unrecorded, at some time: how long it waited is not known.
+                    self.place = Place::Unknown;
                     self.lose(at, sink);
                     self.release(at, at, gaps);
                 }
