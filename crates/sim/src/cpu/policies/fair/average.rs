@@ -164,7 +164,9 @@ impl Average {
         if periods == 0 { self.sum + self.level * (units - self.at) } else { self.sum_later(units, periods) }
     }
 
-    /// The same, periods later.
+    /// The same, periods later. One copy of it, as the many places that advance averages would not fit into the processor's cache of
+    /// instructions together.
+    #[inline(never)]
     fn sum_later(&self, units: u64, periods: u64) -> u64 {
         let part = self.at % PERIOD;
         let between = SUM_MAX - decayed(SUM_MAX, periods) - PERIOD;
