@@ -24,6 +24,7 @@ pub fn changed(row: &Judged, words: String, missing: String) -> Changed {
         None if a > 0.0 => Some(scaled(amount, 1.0 / a)),
         None => None,
     };
+    let (amount, part) = (without_never(row, amount), part.map(|part| without_never(row, part)));
     Changed {
         activity: row.activity.clone(),
         metric: row.metric.clone(),
@@ -32,6 +33,24 @@ pub fn changed(row: &Judged, words: String, missing: String) -> Changed {
         amount,
         words,
         missing,
+    }
+}
+
+/// Of a time that never came there is no number: one that does no longer come is longer by more than any limit, one that
+/// comes again is shorter; where it came in some runs of a side and not in others, nothing is known of the difference.
+fn without_never(row: &Judged, shift: Shift) -> Shift {
+    if row.never.is_none() {
+        return shift;
+    }
+    let beyond = |most: f64| {
+        let both = |known: Option<(f64, f64)>| known.map(|_| (most, most));
+        Shift { estimate: most, floor: both(shift.floor), interval: both(shift.interval) }
+    };
+    match (row.medians_seen(), row.never_came()) {
+        ((Some(_), None), (0, count)) if count == row.b.len() => beyond(f64::INFINITY),
+        ((None, Some(_)), (count, 0)) if count == row.a.len() => beyond(f64::NEG_INFINITY),
+        ((None, None), (of_a, of_b)) if of_a == row.a.len() && of_b == row.b.len() => shift,
+        _ => Shift { floor: None, interval: None, ..shift },
     }
 }
 

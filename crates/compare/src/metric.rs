@@ -31,7 +31,7 @@ pub struct Value {
     pub is_default: bool,
     /// The largest relative error it is recorded with.
     pub resolution: f64,
-    /// Whether it stands for a time that never came, as long as the run: above all that came, and no time that was seen.
+    /// Whether it stands for a time that never came, and is as long as the run.
     pub is_never: bool,
 }
 

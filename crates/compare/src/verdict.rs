@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use surety_model::record::{Basis, Record};
+use surety_model::record::{ActivityRecord, Basis, Distribution, Record};
 use surety_stats::bounds::Ranked;
 use surety_stats::rank_test::{hodges_lehmann, mann_whitney};
 
@@ -84,7 +84,7 @@ pub struct Judged {
     pub computed: bool,
     /// The shift between two single runs, from within them.
     pub within: Option<Within>,
-    /// What stands among the values for a time that never came, where one of them does: as long as the longest of all runs.
+    /// What stands among the values for a time that never came, where one of them does: more than every time that came.
     pub never: Option<f64>,
     /// What is to be said.
     pub verdict: Verdict,
@@ -320,29 +320,38 @@ fn gather(a: &Side<'_>, b: &Side<'_>, options: &Options, warnings: &mut Vec<Warn
 
 /// Activations that never ended, of everything with a time among the rows that some of them are above.
 fn unended(rows: &[Judged], a: &Side<'_>, b: &Side<'_>) -> Vec<Warning> {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: Vec<(&str, &str)> = Vec::new();
     for row in rows.iter().filter(|row| row.never.is_some()) {
-        if !names.contains(&row.activity.as_str()) {
-            names.push(&row.activity);
+        if !names.iter().any(|(activity, _)| *activity == row.activity) {
+            names.push((&row.activity, &row.metric));
         }
     }
-    let counted = |side: &Side<'_>, name: &str| {
+    let counted = |side: &Side<'_>, name: &str, metric: &str| {
         let of_run = |run: &&Record| {
-            let activity = run.activity(name)?;
-            let times = activity.response.as_ref().or(activity.latency.as_ref())?.observed()?;
+            let times = times_of(run.activity(name)?, metric)?.observed()?;
             Some((times.without_value(), times.count()))
         };
         side.runs.iter().filter_map(of_run).fold((0u64, 0u64), |(count, of), (more, all)| {
             (count.saturating_add(more), of.saturating_add(all))
         })
     };
-    let of_name = |name: &str| {
-        let ((count_a, of_a), (count_b, of_b)) = (counted(a, name), counted(b, name));
+    let of_name = |(name, metric): (&str, &str)| {
+        let ((count_a, of_a), (count_b, of_b)) = (counted(a, name, metric), counted(b, name, metric));
         let warning =
             Warning::Unended { activity: name.to_owned(), count: [count_a, count_b], of: [of_a, of_b] };
-        (of_a + of_b > 0).then_some(warning)
+        (count_a + count_b > 0).then_some(warning)
     };
     names.into_iter().filter_map(of_name).collect()
+}
+
+/// The times that a quantile or maximum is one of, such as `response p95`.
+fn times_of<'a>(activity: &'a ActivityRecord, metric: &str) -> Option<&'a Distribution> {
+    match metric.rsplit_once(' ')?.0 {
+        "response" => activity.response.as_ref(),
+        "latency" => activity.latency.as_ref(),
+        "execution" => activity.execution.as_ref(),
+        name => activity.series.iter().find(|(series, _)| **series == *name).map(|(_, times)| times),
+    }
 }
 
 fn has_chance(run: &Record, activity: &str) -> bool {
@@ -352,9 +361,10 @@ fn has_chance(run: &Record, activity: &str) -> bool {
 /// The statistics of one metric; `p_value` is that of the test alone.
 fn row_of(from_a: &[Value], from_b: &[Value], chance: bool, options: &Options) -> Option<Judged> {
     let first = from_a.first()?;
-    // Runs of other lengths never have it alike.
-    let stand_ins = from_a.iter().chain(from_b).filter(|v| v.is_never).map(|v| v.value);
-    let never = stand_ins.max_by(f64::total_cmp);
+    // Above every time that came, and alike for runs of any length.
+    let longest = from_a.iter().chain(from_b).map(|v| v.value).max_by(f64::total_cmp);
+    let has_never = from_a.iter().chain(from_b).any(|v| v.is_never);
+    let never = longest.filter(|_| has_never).map(|longest| 2.0 * longest);
     let number = |value: &Value| never.filter(|_| value.is_never).unwrap_or(value.value);
     let numbers = |values: &[Value]| -> Vec<f64> { values.iter().map(number).collect() };
     let (a, b) = (numbers(from_a), numbers(from_b));

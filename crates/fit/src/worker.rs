@@ -117,7 +117,8 @@ pub fn rhythm(history: &ThreadHistory, declared: Release, trimmed: f64) -> Rhyth
             busy.last().zip(busy.first()).map_or(Nanos::ZERO, |(last, first)| last.release - first.release);
         let pieces = Pieces::of(busy, Some(span.div_ceil(period).max(1).unsigned_abs()));
         let rule = release::fit(&releases(&pieces.jobs), Some(period));
-        return on_period(history, &pieces, (period, rule), trimmed);
+        // A period that is declared is no mean.
+        return Rhythm { drifts: false, ..on_period(history, &pieces, (period, rule), trimmed) };
     }
     let all = Pieces::of(busy, Some(busy.len() as u64));
     let found = release::fit(&releases(&all.jobs), None);

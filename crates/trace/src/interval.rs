@@ -78,7 +78,7 @@ impl IntervalBuilder {
     }
 
     /// Forgets waits that go on but for which `waits` says no: of threads that got a CPU and left it unrecorded, as some kernels record
-    /// no switches out of idle.
+    /// no switches out of idle. What is asked later than the interval ends may be over by then; it is told when its end is recorded.
     pub fn retain_waits(&mut self, mut waits: impl FnMut(Tid) -> bool) {
         self.waiting.retain(|tid, _| waits(*tid));
     }

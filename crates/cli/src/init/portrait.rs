@@ -19,6 +19,7 @@ use surety_model::record::ThreadSeen;
 use surety_model::wakeups::{Account, CONTRADICTING, OUTSIDE_MAX, View};
 use surety_model::workload::{PolicySpec, Release, Task, TaskBody, ThreadRole, Work, Workload};
 use surety_session::histories::Histories;
+use surety_stats::quantile_rank;
 use surety_units::Nanos;
 
 use super::places;
@@ -310,10 +311,15 @@ fn kept_by_a_plan(
     let interval = release.interval().unwrap_or(Nanos::SECOND);
     let mut work: Vec<Nanos> = history.jobs.iter().map(Job::execution_net).collect();
     work.sort_unstable();
-    let usual = work[((1.0 - LATE) * (work.len() - 1) as f64) as usize];
+    let rank = quantile_rank(1.0 - LATE, work.len() as u64).unwrap_or(1);
+    let usual = work.get(rank as usize - 1).copied().unwrap_or_default();
+    let comes = match release {
+        Release::Sporadic { gap } => format!("a job may come {gap} after the one before"),
+        _ => format!("a job comes every {interval}"),
+    };
     if let Err(why) = share::keeps_response(interval, usual, platform) {
         return Rule::Without(format!(
-            "a job comes every {interval} and may need {usual}, for which this machine has no reservation ({why})"
+            "{comes} and may need {usual}, for which this machine has no reservation ({why})"
         ));
     }
     notes.extend(work_of(history, release));

@@ -78,10 +78,15 @@ fn times_that_never_came_are_no_numbers() {
     let same = surety(&["compare", &late, &longer, "--metric", "response p95"]);
     assert!(text(&same).contains("the same"), "{}", text(&same));
     assert_eq!(same.status.code(), Some(0), "{}", text(&same));
-    let expected = ["compare", &in_time, &late, "--expect", "p95 <= +50%", "--metric", "response p95"];
-    let failed = surety(&expected);
-    assert_eq!(failed.status.code(), Some(1), "{}", text(&failed));
-    assert!(text(&failed).contains("never in 0 of 5 runs of A"), "{}", text(&failed));
+    // Longer than any limit, and than the run was.
+    for limit in ["p95 <= +50%", "p95 <= +2s", "p95 <= +9000%"] {
+        let expected = ["compare", &in_time, &late, "--expect", limit, "--metric", "response p95"];
+        let failed = surety(&expected);
+        assert_eq!(failed.status.code(), Some(1), "{limit}: {}", text(&failed));
+        assert!(text(&failed).contains("never in 0 of 5 runs of A"), "{}", text(&failed));
+    }
+    let expected = ["compare", &late, &in_time, "--expect", "p95 <= -2s", "--metric", "response p95"];
+    assert_eq!(surety(&expected).status.code(), Some(0));
 }
 
 #[test]

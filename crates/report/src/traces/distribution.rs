@@ -204,7 +204,11 @@ fn quantiles(intervals: &[QuantileInterval]) -> String {
     }
     if !without.is_empty() {
         text += &format!("; too few values for an interval of {}", without.join(", "));
-        text += &if more > 0 { format!(", {more} more are needed") } else { String::new() };
+        text += &if more > 0 {
+            format!(", {more} more {} needed", if more == 1 { "is" } else { "are" })
+        } else {
+            String::new()
+        };
     }
     text
 }

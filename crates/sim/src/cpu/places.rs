@@ -330,7 +330,7 @@ impl<T, E: FnMut(usize) -> Option<(i64, T)>> Most<T, E> {
         (first..first + count).contains(&(self.place + 1))
     }
 
-    /// Whether one of some CPUs whose figures are at most this may be better: the first of them, and how many there are.
+    /// Whether one of some CPUs whose figures are at most this may be better; `places` tells the first of them and how many there are.
     #[inline]
     fn may_be(&self, figure: i64, places: impl FnOnce() -> (usize, usize)) -> bool {
         let may_be_next = || {

@@ -469,9 +469,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
-        if self.queues.queues[cpu].count > 0 {
-            return None;
-        }
+        debug_assert_eq!(self.queues.queues[cpu].count, 0, "it looks when it is about to idle");
         self.balance.bound(hardware);
         let taken = self.for_newly_idle(hardware, cpu);
         self.found = taken.map(|taken| (hardware.now(), cpu, taken));

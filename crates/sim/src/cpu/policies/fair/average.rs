@@ -157,9 +157,10 @@ impl Average {
         self.sum_at(now.get_unsigned() >> UNIT_SHIFT)
     }
 
-    /// The same, in units.
+    /// The same, in units, of an instant that is not before the last step.
     #[inline]
     fn sum_at(&self, units: u64) -> u64 {
+        debug_assert!(units >= self.at, "time goes on: {units}, {}", self.at);
         let periods = units / PERIOD - self.at / PERIOD;
         if periods == 0 { self.sum + self.level * (units - self.at) } else { self.sum_later(units, periods) }
     }
@@ -252,6 +253,19 @@ mod tests {
                 let mean = average.get(later, 1024);
                 assert!(mean <= bound, "{mean} {bound}");
                 later += Nanos::new(1 + (drawn % 300_000) as i64);
+            }
+        }
+    }
+
+    #[test]
+    fn a_mean_is_divided_as_integers_are() {
+        let mut state = 9_u64;
+        for _ in 0..100_000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let at = Instant::new(Nanos::new((state >> 24) as i64));
+            let (any, times) = (state >> (state % 60), at.whole * (state >> 45));
+            for product in [any, times, times.saturating_sub(1), times + 1, (1 << 32) - 1, 1 << 32] {
+                assert_eq!(at.divide(product), product / at.whole, "{product} {at:?}");
             }
         }
     }
