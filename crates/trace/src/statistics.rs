@@ -55,7 +55,7 @@ impl Spread {
         })
     }
 
-    /// Of so many times of 0.
+    /// Of `count` times of 0.
     fn of_zeros(count: u64) -> Spread {
         let zero = Nanos::ZERO;
         Spread { count, min: zero, mean: zero, median: zero, p90: zero, p99: zero, max: zero }

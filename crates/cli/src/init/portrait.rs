@@ -12,14 +12,14 @@ use surety_fit::{JOBS_MIN, fit_thread};
 use surety_host::watching::{Sight, WatchedThread, Watching};
 use surety_model::distribution::{TimeDistribution, log_normal_parameters};
 use surety_model::formats::toml::{self, Comments};
-use surety_model::job::{Job, ThreadHistory};
+use surety_model::job::ThreadHistory;
 use surety_model::platform::Platform;
 use surety_model::promise::Promise;
 use surety_model::record::ThreadSeen;
 use surety_model::wakeups::{Account, CONTRADICTING, OUTSIDE_MAX, View};
 use surety_model::workload::{PolicySpec, Release, Task, TaskBody, ThreadRole, Work, Workload};
 use surety_session::histories::Histories;
-use surety_stats::quantile_rank;
+use surety_stats::Sample;
 use surety_units::Nanos;
 
 use super::places;
@@ -309,10 +309,8 @@ fn kept_by_a_plan(
     platform: &Platform,
 ) -> Rule {
     let interval = release.interval().unwrap_or(Nanos::SECOND);
-    let mut work: Vec<Nanos> = history.jobs.iter().map(Job::execution_net).collect();
-    work.sort_unstable();
-    let rank = quantile_rank(1.0 - LATE, work.len() as u64).unwrap_or(1);
-    let usual = work.get(rank as usize - 1).copied().unwrap_or_default();
+    let work = Sample::new(history.jobs.iter().map(|job| job.execution_net().get_unsigned()).collect());
+    let usual = work.quantile(1.0 - LATE).map_or(Nanos::ZERO, |ns| Nanos::new(ns.cast_signed()));
     let comes = match release {
         Release::Sporadic { gap } => format!("a job may come {gap} after the one before"),
         _ => format!("a job comes every {interval}"),

@@ -60,7 +60,7 @@ impl Series {
         values.for_each(|value| self.keep(value.get_unsigned()));
     }
 
-    /// Counts a time of 0 so many times.
+    /// Counts a time of 0, `times` times.
     pub(crate) fn record_zeros(&mut self, times: u64) {
         match usize::try_from(times) {
             Ok(times) if self.kept() + times <= self.most() => {
