@@ -111,6 +111,11 @@ pub fn enforcement(platform: &Platform) -> Enforcement {
     Enforcement::Tick(platform.enforcement.overrun_max().saturating_add(busy(&platform.overheads)))
 }
 
+/// The platform for proofs: its budgets end when the CPU is done with what it has begun.
+pub fn with_busy(platform: &Platform) -> Platform {
+    Platform { enforcement: enforcement(platform), ..platform.clone() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

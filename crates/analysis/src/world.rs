@@ -94,7 +94,7 @@ impl World for AnalysisWorld {
             workload.tasks.iter().map(|t| TaskView::of(t, workload, &platform)).collect();
         let threads: Vec<ReservedThread> =
             tasks.iter().flat_map(|t| t.threads(workload, &platform)).collect();
-        platform.enforcement = overheads::enforcement(&platform);
+        platform = overheads::with_busy(&platform);
         let realtime = realtime(workload, &platform, |task| task.reservation.is_none());
         platform.realtime = with_streams(realtime, workload, &platform, |stream| stream.batch.is_some());
         let foundation = Foundation::of(&threads, &platform);

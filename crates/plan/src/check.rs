@@ -27,6 +27,7 @@ use surety_analysis::cbs::solver::{Solver, in_turn};
 use surety_analysis::cbs::{Backlog, CbsError, Fineness, Queue, Solution};
 use surety_analysis::foundation::{Domain, Foundation, ReservedThread};
 use surety_analysis::interrupts::throughput::{closed, open};
+use surety_analysis::overheads;
 use surety_analysis::response::{Counting, ServedTask};
 use surety_analysis::work::{at_most, maximum, mean};
 use surety_model::claim::{
@@ -34,6 +35,7 @@ use surety_model::claim::{
 };
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::{Left, Plan};
+use surety_model::platform::Enforcement;
 use surety_model::promise::Promise;
 use surety_model::reservation::Reservation;
 use surety_model::workload::Late;
@@ -199,7 +201,7 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
     let looked = looks(plan, claims)?;
     let named = threads(plan, claims, &looked);
     let threads: Vec<ReservedThread> = named.iter().map(|(_, thread)| *thread).collect();
-    let foundation = Foundation::of(&threads, &plan.platform);
+    let foundation = Foundation::of(&threads, &overheads::with_busy(&plan.platform));
     let together = Finding::told(
         "admission, EDF, fair server",
         foundation.holds(),
@@ -354,12 +356,17 @@ impl Look<'_> {
             work,
             modes: claim.modes.as_ref().and_then(|modes| modes::work_of(modes).ok()),
             gap: claim.gap,
-            jitter: claim.jitter,
+            jitter: claim.jitter + overheads::busy(&self.plan.platform.overheads),
             grid: claim.grid,
             late: if claim.skips { Late::Skip } else { Late::Queue },
             reservation: Reservation { runtime: claim.worth, ..self.reservation },
-            enforcement: self.plan.platform.enforcement,
+            enforcement: self.enforcement(),
         }
+    }
+
+    /// How budgets end where the CPU may be busy when one is used up.
+    fn enforcement(&self) -> Enforcement {
+        overheads::enforcement(&self.plan.platform)
     }
 
     fn is_served(&self, is_so: impl Fn(&ServedTask, bool) -> bool) -> bool {
@@ -497,7 +504,7 @@ impl Look<'_> {
         let Reservation { runtime, period, .. } = self.reservation;
         let (numerator, denominator) = share.ratio();
         let wanted = |span: Nanos| span.mul_ratio(numerator, denominator);
-        let supply = Supply::new(self.reservation, self.plan.platform.enforcement, alone);
+        let supply = Supply::new(self.reservation, self.enforcement(), alone);
         let in_the_long_run = runtime >= wanted(period);
         let (agrees, words) = match over.filter(|_| in_the_long_run) {
             None => (
@@ -517,7 +524,7 @@ impl Look<'_> {
         let work = self.work_of(&claim.work)?;
         let most = longest(&work);
         let useful = Reservation { runtime: claim.worth, ..self.reservation };
-        let supply = Supply::new(useful, self.plan.platform.enforcement, alone);
+        let supply = Supply::new(useful, self.enforcement(), alone);
         let number = |error: surety_analysis::interrupts::InterruptError| {
             self.wrong("its device", error.to_string(), "nothing follows from it")
         };
@@ -547,7 +554,7 @@ impl Look<'_> {
                     Some(held) if keeps(held) => (offered, format!("none is lost with room for {held}")),
                     Some(held) => {
                         let source = Arriving { offered, apart };
-                        let overrun = self.plan.platform.enforcement.overrun_max();
+                        let overrun = self.enforcement().overrun_max();
                         let least = source.through(&useful, most, held, overrun).map_err(number)?;
                         (least.map_or(0.0, |(least, _)| least), format!("with room for {held}"))
                     }

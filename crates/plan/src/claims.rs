@@ -1,5 +1,6 @@
 //! What a plan claims, in numbers: the same as its proofs, for [`crate::check`].
 
+use surety_analysis::overheads;
 use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
 use surety_model::platform::Platform;
 use surety_model::workload::{Arrivals, Late};
@@ -26,7 +27,7 @@ pub(crate) fn of_task(kept: &Kept, platform: &Platform, searched: &Searched) -> 
                     measured: sizing.measured.is_some(),
                     modes: sizing.modes.as_ref().map(modes::claimed),
                     gap: kept.frame.gap,
-                    jitter: kept.frame.jitter,
+                    jitter: kept.frame.jitter - overheads::busy(&platform.overheads),
                     grid: response.task().grid,
                     skips: kept.task.late == Late::Skip,
                     limit: *limit,

@@ -16,7 +16,7 @@ pub struct Frame {
     pub period: Nanos,
     /// Minimum inter-arrival time.
     pub gap: Nanos,
-    /// Release jitter.
+    /// Release jitter, with what a release may find its CPU busy with.
     pub jitter: Nanos,
     /// Over how many budgets the costs of a job may be spread.
     pub spread: u32,

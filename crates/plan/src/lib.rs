@@ -33,7 +33,7 @@ use std::rc::Rc;
 use crate::alternatives::Alternative;
 use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::ReservedThread;
-use surety_analysis::{beside, serving};
+use surety_analysis::{beside, overheads, serving};
 use surety_fit::WorkFit;
 use surety_model::claim::Claim;
 use surety_model::modes::{ModeFit, modes_of};
@@ -275,7 +275,8 @@ fn beside_what_stays(
         let is_realtime = |task: &Task| task.reservation.is_none() && stays.contains(&task.name);
         let threads = beside::realtime(workload, platform, is_realtime);
         platform.realtime = serving::with_streams(threads, workload, platform, streams::is_served);
-        let set = reserved_set::ReservedSet::new(workload, &options);
+        let proven = PlanOptions { platform: overheads::with_busy(&options.platform), ..options.clone() };
+        let set = reserved_set::ReservedSet::new(workload, &proven);
         let set = if looks.fronts { set.with_fronts() } else { set };
         let set = match looks.roughly {
             Some(searched) => set.roughly(searched),

@@ -14,6 +14,7 @@
 
 use std::cmp::Ordering;
 
+use surety_analysis::overheads;
 use surety_analysis::response::release_distance;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::reservation::{KERNEL_PERIOD_MAX, KERNEL_PERIOD_MIN, Reservation};
@@ -49,12 +50,17 @@ pub fn frames(
             "releases may be {gap} apart, and the kernel reserves in periods of {KERNEL_PERIOD_MIN} or longer"
         )));
     }
-    let room = shortest - jitter;
+    // A release may find its CPU busy with what the kernel does: more jitter.
+    let busy = overheads::busy(&platform.overheads);
+    let room = shortest - jitter - busy;
     if !room.is_positive() {
+        let begun = format!(", the CPU may take {busy} to end what it has begun");
+        let begun = Some(begun).filter(|_| busy.is_positive()).unwrap_or_default();
         return Err(Refused::plainly(format!(
-            "releases alone come up to {jitter} late, and {shortest} is promised"
+            "releases alone come up to {jitter} late{begun}, and {shortest} is promised"
         )));
     }
+    let jitter = jitter + busy;
     let own = gap / gap.div_ceil(KERNEL_PERIOD_MAX);
     let floor = match platform.enforcement {
         Enforcement::Tick(tick) => tick.max(KERNEL_PERIOD_MIN),

@@ -4,6 +4,7 @@
 //! again from the claims. The other texts tell how a budget was found: the seal they were written with tells whether they were edited.
 
 use surety_analysis::foundation::{Foundation, ReservedThread};
+use surety_analysis::overheads;
 use surety_model::claim::{Claim, Subject};
 use surety_model::plan::{Left, Plan, PlannedReservation};
 
@@ -39,7 +40,7 @@ pub(super) fn same_argument(
     looked: &[Look<'_>],
     threads: &[ReservedThread],
 ) -> Result<(), CheckError> {
-    let foundation = Foundation::of(threads, &plan.platform);
+    let foundation = Foundation::of(threads, &overheads::with_busy(&plan.platform));
     if !foundation.holds() {
         return Ok(());
     }
@@ -100,7 +101,7 @@ pub(super) fn same_left(plan: &Plan, claims: &[Claim], left: Option<&Left>) -> R
     let looked = looks(plan, claims)?;
     let all: Vec<ReservedThread> =
         threads(plan, claims, &looked).into_iter().map(|(_, thread)| thread).collect();
-    let found = left_by(&all, &plan.platform);
+    let found = left_by(&all, &overheads::with_busy(&plan.platform));
     let words = |left: &Left| {
         let server = left.fair_server.map_or("no fair server".to_owned(), |server| {
             format!("a fair server of {} in {}", server.runtime, server.period)

@@ -14,7 +14,7 @@ mod steps;
 
 use surety_analysis::beside::threads_of;
 use surety_analysis::foundation::ReservedThread;
-use surety_analysis::overheads::{all_at_most, interruptions};
+use surety_analysis::overheads::{all_at_most, enforcement, interruptions};
 use surety_analysis::schedulability::SporadicTask;
 use surety_analysis::schedulability::catalogue::{Question, Scheduler, TESTS};
 use surety_analysis::schedulability::suspension::{as_jitter, oblivious};
@@ -73,7 +73,7 @@ pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptio
     // Stable: of equals the first stays first.
     levels.sort_by_key(|level| std::cmp::Reverse(level.priority));
     let budget = |(name, thread): &(String, ReservedThread)| {
-        let overrun = if thread.bounded { Nanos::ZERO } else { platform.enforcement.overrun_max() };
+        let overrun = if thread.bounded { Nanos::ZERO } else { enforcement(platform).overrun_max() };
         let Reservation { runtime, deadline, .. } = thread.reservation;
         let late = if thread.sleeps { deadline * 2 } else { deadline - runtime };
         budgets(name, thread.reservation, overrun, late)

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use surety_analysis::AnalysisWorld;
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::{Overheads, Platform};
+use surety_model::record::Evidence;
+use surety_model::workload::Release;
+use surety_model::world::{RunOptions, Unobserved, World};
 use surety_units::Nanos;
 
 use super::{of, player, task};
@@ -34,5 +38,30 @@ fn measured_overheads_never_make_a_budget_smaller() {
             before = now;
         }
         assert!(before > stated || which == 2, "{which}: 60 us cost nothing");
+    }
+}
+
+/// The analysis of the machine that a plan was made for proves what the plan promises: neither counts what the other leaves out.
+#[test]
+fn a_plan_for_measured_overheads_is_proven_on_that_machine() {
+    for (cost, jitter) in [(0, 0), (1, 0), (5, 2), (8, 0), (10, 8)] {
+        let us = Nanos::from_micros(cost);
+        let overheads = Overheads { switch: us, wakeup: us, sleep: us, tick: us, timer: us };
+        let platform = Platform { overheads, ..Platform::linux_6_18(2) };
+        for work in [player(), TimeDistribution::Constant(Nanos::from_millis(8))] {
+            let mut asked = task("player", 40, work, &["response <= 40ms @ 99%"]);
+            let Release::Periodic { jitter: declared, .. } = &mut asked.release else { panic!("periodic") };
+            *declared = Nanos::from_millis(jitter);
+            let workload = of(vec![asked]);
+            let planned =
+                plan_in_full(&workload, &BTreeMap::new(), &PlanOptions::new(platform.clone()), false);
+            check(&planned.plan, &planned.claims).unwrap_or_else(|e| panic!("{cost}: {e}"));
+            let world = AnalysisWorld::new(platform.clone());
+            let reserved = planned.plan.apply_to(&workload);
+            let record = world.run(&reserved, &RunOptions::default(), &mut Unobserved).unwrap();
+            let [promised] = record.activities[0].promised.as_slice() else { panic!("{record:?}") };
+            let Evidence::Proven { at_least, .. } = promised.evidence else { panic!("{promised:?}") };
+            assert!(at_least >= 0.99, "costs of {cost} us, jitter of {jitter} ms: {at_least}");
+        }
     }
 }
