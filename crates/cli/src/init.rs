@@ -24,7 +24,6 @@ use portrait::{Subject, draw};
 mod places;
 mod portrait;
 mod share;
-mod sleep;
 mod templates;
 
 /// A command that was watched for less than this is none to learn from.

@@ -19,6 +19,7 @@ pub mod naming;
 pub mod policy;
 pub mod release;
 pub mod separation;
+pub mod sleep;
 mod source;
 pub mod trace;
 pub mod work;

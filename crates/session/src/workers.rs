@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use surety_fit::sleep::{self, Sleep};
 use surety_fit::worker::{self, Rhythm, Worker, rhythm};
 use surety_fit::{FittedTask, ReleaseFit, fit_thread};
 use surety_model::job::{Job, ThreadHistory};
@@ -33,6 +34,8 @@ pub struct Learnt {
     pub fit: Option<FittedTask>,
     /// What contradicts a proof about its jobs.
     objections: Vec<String>,
+    /// What to declare so that such a proof holds.
+    remedy: Option<String>,
     /// What contradicts a proof about its share.
     of_share: Option<String>,
     /// The part of a CPU it used.
@@ -67,6 +70,7 @@ impl Learnt {
             release: fit.task.release,
             fit: Some(fit),
             objections: Vec::new(),
+            remedy: None,
             of_share: None,
             share: 0.0,
         }
@@ -239,12 +243,16 @@ fn learn_thread(
     if let Some(allowed) = allowed {
         objections.extend(account.objections());
         objections.extend(account.contradictions(allowed));
-        if release == Release::Unspecified {
-            objections.push(without_period(&inside.jobs));
-        }
     }
+    let without = match release {
+        Release::Unspecified => Some(without_period(&inside.jobs)),
+        _ => is_on_no_grid(task.release, &found).then(|| on_no_grid(release)),
+    };
+    let without = without.filter(|_| allowed.is_some());
+    let remedy = without.as_ref().and_then(|_| sleep::of(&found.history)).map(gap_instead);
+    objections.extend(without);
     let used = account.pieces.time().get() as f64 / (window.1 - window.0).get().max(1) as f64;
-    Learnt { release, fit: fit.and_then(Result::ok), objections, of_share: None, share: used }
+    Learnt { release, fit: fit.and_then(Result::ok), objections, remedy, of_share: None, share: used }
 }
 
 /// The rule a proof assumes: as declared, with the jitter that was seen where none is declared; else the period found. The
@@ -255,6 +263,30 @@ fn planned_release(declared: Release, found: &Rhythm) -> Release {
         Release::Periodic { jitter, .. } if jitter.is_positive() => declared,
         _ => found.period().unwrap_or(declared),
     }
+}
+
+/// Whether what is planned by would be the mean period of a thread that sleeps for a time and not until an instant.
+fn is_on_no_grid(declared: Release, found: &Rhythm) -> bool {
+    found.drifts && !matches!(declared, Release::Sporadic { .. })
+}
+
+/// Why the mean period of a thread that sleeps for a time is nothing to plan a response by.
+fn on_no_grid(mean: Release) -> String {
+    let about = mean.interval().map_or_else(String::new, |period| format!(" of about {period}"));
+    format!(
+        "its releases keep to no grid: what one is late moves all that follow, so its period{about} is a mean, and two releases may \
+         come closer together than it"
+    )
+}
+
+/// What to declare of it instead.
+fn gap_instead(sleep: Sleep) -> String {
+    let gap = sleep.gap.to_exact_string();
+    let since = if sleep.after_job { "after each job" } else { "from one job's beginning" };
+    format!(
+        "declare the time it sleeps for {since} as its smallest distance: `gap = \"{gap}\"` in a workload file, as `surety init` \
+         writes it"
+    )
 }
 
 /// Why there is nothing to plan a response by.
@@ -293,11 +325,12 @@ pub fn contradicted(workload: &Workload, learnt: &BTreeMap<String, Learnt>) -> V
                 (None, _) => offer(task, learnt.share),
                 _ => "let the program do its work in one thread, where it has an option for that".to_owned(),
             };
+            let remedy = learnt.remedy.clone().filter(|_| !is_share);
             Some(Refusal {
                 activity: task.name.clone(),
                 promise: *promise,
                 because,
-                nearest: vec![instead],
+                nearest: remedy.into_iter().chain([instead]).collect(),
                 more_jobs: None,
             })
         };
@@ -328,6 +361,63 @@ pub fn thread_name(pid: i32) -> String {
 mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
+    use surety_model::event::Comm;
+    use surety_model::job::Separation;
+    use surety_units::CpuId;
+
+    /// Jobs of 1 ms, each released so many microseconds after the one before.
+    fn history(distances: impl Iterator<Item = i64>) -> ThreadHistory {
+        let (mut release, length) = (Nanos::ZERO, Nanos::from_millis(1));
+        let jobs: Vec<Job> = distances
+            .map(|distance| {
+                release += Nanos::from_micros(distance);
+                Job {
+                    release,
+                    start: release,
+                    cpu: CpuId(0),
+                    completion: release + length,
+                    execution: length,
+                    interrupted: Nanos::ZERO,
+                    preemptions: 0,
+                    preempted: Nanos::ZERO,
+                    throttled: Nanos::ZERO,
+                    inferred: Nanos::ZERO,
+                    unknown: Nanos::ZERO,
+                    index: None,
+                }
+            })
+            .collect();
+        ThreadHistory {
+            tid: Tid(7),
+            comm: Comm::new("t"),
+            prio: 120,
+            separation: Separation::BusyPeriod,
+            open: None,
+            censored: 0,
+            doubtful: Vec::new(),
+            run: jobs.iter().map(|job| job.execution).sum(),
+            interrupted: Nanos::ZERO,
+            waited: Nanos::ZERO,
+            longest_wait: Nanos::ZERO,
+            unknown: Nanos::ZERO,
+            seen: (Nanos::ZERO, release + length),
+            jobs,
+        }
+    }
+
+    /// The mean period of a program that slept for 10 ms was planned by as a grid.
+    #[test]
+    fn who_sleeps_for_a_time_is_planned_by_its_gap_alone() {
+        let late = |k: i64| 30 + k * 7_919 % 401;
+        let sleeps = history((0..600).map(|k| 11_000 + late(k)));
+        let on_grid = history((0..600).map(|k| 11_000 + late(k + 1) - late(k)));
+        let found = |history: &ThreadHistory| rhythm(history, Release::Unspecified, 0.01);
+        assert!(is_on_no_grid(Release::Unspecified, &found(&sleeps)));
+        assert!(!is_on_no_grid(Release::Sporadic { gap: Nanos::from_millis(10) }, &found(&sleeps)));
+        assert!(!is_on_no_grid(Release::Unspecified, &found(&on_grid)));
+        let instead = gap_instead(sleep::of(&found(&sleeps).history).unwrap());
+        assert!(instead.contains("`gap = \"11ms\"`") || instead.contains("`gap = \"10ms\"`"), "{instead}");
+    }
 
     /// One of eight threads was reserved once, and the promise given for all of the program.
     #[test]
@@ -347,6 +437,7 @@ mod tests {
                 release: Release::Unspecified,
                 fit: None,
                 objections: Vec::new(),
+                remedy: None,
                 of_share: None,
                 share: 0.1,
             };

@@ -3,10 +3,11 @@
 //! One thread that does nearly all of the work and wakes on a grid has jobs: a response within the period is promised. All else
 //! (several threads that work, no grid, no sleep at all, events that could not be seen) gets a share of a CPU, by what it used. What was
 //! seen of each thread stands in comments, with the line that makes a task for the simulator of it. A thread that sleeps for a time, and not
-//! until an instant, drifts and has no period; that time is its smallest inter-arrival time, and counts as one ([`sleep`]).
+//! until an instant, drifts and has no period; that time is its smallest inter-arrival time, and counts as one ([`surety_fit::sleep`]).
 
 use surety_fit::naming::Names;
 use surety_fit::policy::policy_of;
+use surety_fit::sleep;
 use surety_fit::worker::{self, rhythm};
 use surety_fit::{JOBS_MIN, fit_thread};
 use surety_host::watching::{Sight, WatchedThread, Watching};
@@ -24,7 +25,6 @@ use surety_units::Nanos;
 
 use super::places;
 use super::share::{self, Share};
-use super::sleep;
 
 /// The part of the activations that may be late by the promise that is written.
 const LATE: f64 = 0.01;
