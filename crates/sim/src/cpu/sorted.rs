@@ -1,8 +1,8 @@
 //! [`Sorted`]: a queue in order of a key, for many members: what is first, and what is first of those whose other figures
 //! are small enough.
 //!
-//! Members stand in blocks of at most 32, and each block's head has its first key and the least of every other figure.
-//! A few members are one block, which is as quick as a sorted list. Joining and leaving touch one block and a search among
+//! Members stand in blocks of at most 32. Where there are several, each block's head has its first key and the least of every other
+//! figure; a few members are one block, a sorted list of which nothing else is kept. Joining and leaving touch one block and a search among
 //! the heads: some hundred of them for ten thousand members, side by side in memory, where a tree of pointers
 //! would wait for memory on every level. Blocks that are empty are kept for later: in the long run nothing is allocated.
 
@@ -28,7 +28,7 @@ impl<const N: usize> Member<N> {
     }
 }
 
-/// A block as its queue sees it.
+/// A block as its queue sees it. What is in it beside its length is kept where there are several.
 #[derive(Clone, Copy, Debug)]
 struct Head<const N: usize> {
     first: (i64, u64),
@@ -72,7 +72,8 @@ impl<const N: usize> Sorted<N> {
     /// The member with the least key, of equal ones who came first; `None`: the queue is empty.
     #[inline]
     pub fn first(&self) -> Option<&Member<N>> {
-        self.heads.first().map(|head| &self.blocks[head.block as usize][0])
+        let head = self.heads.first().filter(|head| head.len > 0)?;
+        Some(&self.blocks[head.block as usize][0])
     }
 
     /// The one behind the first.
@@ -87,13 +88,19 @@ impl<const N: usize> Sorted<N> {
     /// The first whose figure is not above a bound.
     #[inline]
     pub fn first_within(&self, figure: usize, bound: i64) -> Option<&Member<N>> {
-        let head = self.heads.iter().find(|head| head.least[figure] <= bound)?;
+        let head = match &self.heads[..] {
+            [head] => head,
+            heads => heads.iter().find(|head| head.least[figure] <= bound)?,
+        };
         self.members(head).iter().find(|member| member.figures[figure] <= bound)
     }
 
     /// The least of a figure.
     pub fn least(&self, figure: usize) -> Option<i64> {
-        self.heads.iter().map(|head| head.least[figure]).min()
+        match &self.heads[..] {
+            [head] => self.members(head).iter().map(|member| member.figures[figure]).min(),
+            heads => heads.iter().map(|head| head.least[figure]).min(),
+        }
     }
 
     /// A member joins behind those with its key: the order it has from now on.
@@ -102,12 +109,25 @@ impl<const N: usize> Sorted<N> {
         self.came += 1;
         self.len += 1;
         let member = Member { key, order: self.came, item, figures };
-        if self.heads.is_empty() {
-            let block = self.take_block();
-            self.blocks[block as usize][0] = member;
-            self.heads.push(Head { first: member.place(), least: figures, block, len: 1 });
+        if let [head] = &mut self.heads[..]
+            && (head.len as usize) < BLOCK
+        {
+            let len = head.len as usize;
+            put(&mut self.blocks[head.block as usize], len, member);
+            head.len += 1;
             return self.came;
         }
+        self.insert_among(member);
+        self.came
+    }
+
+    /// A member joins where there are several blocks, or is none, or the only one is full.
+    fn insert_among(&mut self, member: Member<N>) {
+        if self.heads.is_empty() {
+            self.add_head(0, &[member]);
+            return;
+        }
+        let Member { key, figures, .. } = member;
         let mut at = match self.heads.len() {
             1 => 0,
             _ => self.heads.partition_point(|head| head.first.0 <= key).saturating_sub(1),
@@ -119,19 +139,12 @@ impl<const N: usize> Sorted<N> {
         let head = &mut self.heads[at];
         let len = head.len as usize;
         let block = &mut self.blocks[head.block as usize];
-        // From behind: who comes last mostly has the last key.
-        let mut place = len;
-        while place > 0 && block[place - 1].key > key {
-            block[place] = block[place - 1];
-            place -= 1;
-        }
-        block[place] = member;
+        put(block, len, member);
         head.len += 1;
         head.first = block[0].place();
         for (least, figure) in head.least.iter_mut().zip(figures) {
             *least = (*least).min(figure);
         }
-        self.came
     }
 
     /// The member with a key and an order leaves.
@@ -140,11 +153,23 @@ impl<const N: usize> Sorted<N> {
     /// Where there is none.
     #[inline]
     pub fn remove(&mut self, key: i64, order: u64) {
+        self.len -= 1;
+        let [head] = &mut self.heads[..] else { return self.remove_among(key, order) };
+        let members = &mut self.blocks[head.block as usize][..head.len as usize];
+        let place = members.iter().position(|member| member.order == order);
+        // A few at most, of which the first is who leaves mostly.
+        for place in place.expect("it is in the queue") + 1..members.len() {
+            members[place - 1] = members[place];
+        }
+        head.len -= 1;
+    }
+
+    /// A member leaves where there are several blocks.
+    fn remove_among(&mut self, key: i64, order: u64) {
         let (at, place) = self.find(key, order);
         let head = &mut self.heads[at];
         let len = head.len as usize;
         let block = &mut self.blocks[head.block as usize];
-        self.len -= 1;
         if len == 1 {
             self.free.push(head.block);
             self.heads.remove(at);
@@ -215,7 +240,7 @@ impl<const N: usize> Sorted<N> {
         let (lower, upper) = whole.split_at(BLOCK / 2);
         let head = &mut self.heads[at];
         head.len = u32::try_from(lower.len()).expect("a block is small");
-        head.least = least_of(lower);
+        (head.first, head.least) = (lower[0].place(), least_of(lower));
         self.add_head(at + 1, upper);
     }
 
@@ -237,6 +262,18 @@ impl<const N: usize> Sorted<N> {
         self.free.push(next.block);
         self.heads.remove(at + 1);
     }
+}
+
+/// A member joins so many others, behind those with its key.
+#[inline]
+fn put<const N: usize>(block: &mut [Member<N>; BLOCK], len: usize, member: Member<N>) {
+    // From behind: who comes last mostly has the last key.
+    let mut place = len;
+    while place > 0 && block[place - 1].key > member.key {
+        block[place] = block[place - 1];
+        place -= 1;
+    }
+    block[place] = member;
 }
 
 fn least_of<const N: usize>(members: &[Member<N>]) -> [i64; N] {

@@ -8,7 +8,15 @@ use crate::cpu::program::Programs;
 
 impl<P: Programs> Machine<P> {
     /// Books the time a CPU has run since it was last looked at.
+    #[inline]
     pub(super) fn account(&mut self, cpu: usize) {
+        let state = &self.hardware.cpus[cpu];
+        if self.hardware.now() > state.accounted || state.untold.is_positive() {
+            self.account_now(cpu);
+        }
+    }
+
+    fn account_now(&mut self, cpu: usize) {
         self.account_thread(cpu);
         let untold = std::mem::take(&mut self.hardware.cpus[cpu].untold);
         if untold.is_positive() {

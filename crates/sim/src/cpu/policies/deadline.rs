@@ -239,8 +239,15 @@ impl Deadline {
         }
     }
 
-    /// Does what a server asks for.
+    /// Does what a server asks for: mostly nothing.
+    #[inline]
     fn act(&mut self, hardware: &mut Hardware, cpu: usize, action: Action) {
+        if action != Action::Nothing {
+            self.carry_out(hardware, cpu, action);
+        }
+    }
+
+    fn carry_out(&mut self, hardware: &mut Hardware, cpu: usize, action: Action) {
         match action {
             Action::Nothing => {}
             Action::Arm(at) => self.start_timer(hardware, cpu, at),

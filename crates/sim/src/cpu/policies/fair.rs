@@ -100,8 +100,11 @@ impl<R: Rule> Fair<R> {
     }
 
     /// The same when a thread has joined or left and no timer runs (`hrtick_update`).
+    #[inline]
     fn time_slice_unless_timed(&self, hardware: &mut Hardware, cpu: usize) {
-        if let (Some(timer), Some(current)) = (self.slice_ends.get(cpu), hardware.current_of(cpu, self.rank))
+        if R::TIMED
+            && let (Some(timer), Some(current)) =
+                (self.slice_ends.get(cpu), hardware.current_of(cpu, self.rank))
             && !hardware.engine.is_armed(*timer)
         {
             self.time_slice(hardware, cpu, current);
@@ -338,7 +341,9 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
         let entity = self.of_thread[thread.index()];
         self.quit(entity, departure != Departure::Changes, departure == Departure::Sleeps);
-        self.balance.leaves(hardware, thread, self.load(cpu));
+        if self.cpus > 1 {
+            self.balance.leaves(hardware, thread, self.load(cpu));
+        }
         self.time_slice_unless_timed(hardware, cpu);
     }
 
@@ -363,9 +368,15 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         if R::TIMED && hardware.current(cpu).is_none() {
             hardware.engine.cancel(self.slice_ends[cpu]);
         }
-        self.balance.switches(cpu, prev, next, hardware.now());
+        if self.cpus > 1 {
+            self.balance.switches(cpu, prev, next, hardware.now());
+        }
         let entity = |t: ThreadId| self.of_thread[t.index()];
         match (prev.map(entity), next.map(entity)) {
+            (Some(prev), Some(next)) if self.group_weights.is_empty() => {
+                self.queues.put_current(prev);
+                self.queues.set_current(next);
+            }
             (Some(prev), Some(next)) => {
                 let (until_prev, until_next) = match self.meeting(prev, next) {
                     Some((p, n)) if p == n => (Some(p), Some(n)),

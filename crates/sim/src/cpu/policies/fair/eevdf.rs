@@ -194,8 +194,10 @@ impl<V: Version> Eevdf<V> {
         if let Some(c) = running.filter(|c| protect && entities[*c].virtual_time < entities[*c].protected) {
             return Some(c);
         }
-        // v <= V is the same as sum >= (v - zero) W: all are integers.
-        let best = q.tree.first_within(VIRTUAL_TIME, self.virtual_time(queue));
+        // Mostly the first is eligible, which is known without a division: v <= V is the same as sum >= (v - zero) W, all are integers.
+        let first =
+            q.tree.first().filter(|first| self.is_eligible_at(queue, totals, first.figures[VIRTUAL_TIME]));
+        let best = first.or_else(|| q.tree.first_within(VIRTUAL_TIME, self.virtual_time(queue)));
         match (best, running) {
             (Some(best), Some(c)) if entities[c].deadline < best.key => Some(c),
             (Some(best), _) => Some(best.item as usize),

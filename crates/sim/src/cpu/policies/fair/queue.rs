@@ -174,7 +174,9 @@ impl Queues {
     pub(super) fn count(&mut self, entity: usize, queued: bool) {
         let e = &mut self.entities[entity];
         e.queued = queued;
-        let (threads, q) = (&mut self.threads[e.queue % self.cpus], &mut self.queues[e.queue]);
+        // Mostly it is a root queue.
+        let cpu = if e.queue < self.cpus { e.queue } else { e.queue % self.cpus };
+        let (threads, q) = (&mut self.threads[cpu], &mut self.queues[e.queue]);
         let is_thread = usize::from(e.owns.is_none());
         if queued {
             (*threads, q.count) = (*threads + is_thread, q.count + 1);
@@ -215,7 +217,7 @@ impl Queues {
     /// An entity is no longer preferred to others, nor are the groups it is in because of it (`clear_buddies`).
     pub(super) fn forget_favours(&mut self, entity: usize) {
         let q = &self.queues[self.entities[entity].queue];
-        if ![q.next, q.last, q.skip].contains(&Some(entity)) {
+        if q.next != Some(entity) && q.last != Some(entity) && q.skip != Some(entity) {
             return;
         }
         for buddy in [NEXT, LAST, SKIP] {
