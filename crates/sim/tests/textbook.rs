@@ -288,9 +288,9 @@ fn events_are_kept_until_somebody_waits() {
 fn groups_share_by_weight_before_their_threads_do() {
     use surety_sim::cpu::hardware::GroupSpec;
     let groups = vec![
-        GroupSpec { weight: 100, parent: None },
-        GroupSpec { weight: 300, parent: None },
-        GroupSpec { weight: 100, parent: Some(1) },
+        GroupSpec::default(),
+        GroupSpec { weight: 300, ..GroupSpec::default() },
+        GroupSpec { parent: Some(1), ..GroupSpec::default() },
     ];
     let mut bench = Bench::with_groups(plain(1), groups);
     let placed = [Some(0), Some(0), Some(0), Some(1), Some(2)];
@@ -307,7 +307,7 @@ fn groups_share_by_weight_before_their_threads_do() {
 #[test]
 fn a_group_on_two_cpus_has_half_its_weight_on_each() {
     use surety_sim::cpu::hardware::GroupSpec;
-    let groups = vec![GroupSpec { weight: 100, parent: None }];
+    let groups = vec![GroupSpec::default()];
     let mut bench = Bench::with_groups(plain(2), groups);
     let ids: Vec<_> = [(Some(0), 0), (Some(0), 1), (None, 0), (None, 1)]
         .iter()

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use surety_model::event::Comm;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
-use surety_model::workload::PolicySpec;
+use surety_model::workload::{PolicySpec, Quota};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::at_disk::AtDisk;
@@ -270,6 +270,10 @@ impl Occasion {
 pub struct GroupSpec {
     /// `cpu.weight`, 1..=10000.
     pub weight: u32,
+    /// `cpu.max`.
+    pub quota: Option<Quota>,
+    /// `cpu.idle`: it has no weight of its own beside others.
+    pub idle: bool,
     /// The group above, an earlier one of the list.
     pub parent: Option<usize>,
 }
@@ -338,6 +342,13 @@ impl Sets {
     /// CPUs that run a thread of a less important scheduler than this one, by theirs, and those without a thread.
     pub(crate) fn below(&self, rank: Rank) -> &[Places] {
         &self.running[rank.0 + 1..]
+    }
+}
+
+impl Default for GroupSpec {
+    /// The kernel's, below the root.
+    fn default() -> GroupSpec {
+        GroupSpec { weight: 100, quota: None, idle: false, parent: None }
     }
 }
 
@@ -512,6 +523,11 @@ impl Hardware {
             self.recorder.keep(here, Kept::Migrate { thread: named, from, to });
         }
         self.threads[thread.index()].cpu = to;
+    }
+
+    /// Threads that a scheduler kept from a CPU stand in its queue again: schedulers that watch hear of it.
+    pub fn rejoins(&mut self, cpu: usize, rank: Rank) {
+        self.joined.push((cpu, rank));
     }
 
     /// Puts a thread that waits in a queue on another CPU, whose queue it joins: schedulers that watch hear of it.

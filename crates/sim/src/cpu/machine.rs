@@ -564,7 +564,9 @@ impl<P: Programs> Simulation for Machine<P> {
             Occasion::Policy(rank, number) => {
                 let rank = usize::from(rank);
                 if let Some(cpu) = self.policies[rank].timer_cpu(number) {
-                    if self.policies[rank].accounts_for_timer(number) {
+                    if self.policies[rank].accounts_all_for_timer(number) {
+                        self.account_all();
+                    } else if self.policies[rank].accounts_for_timer(number) {
                         self.account(cpu);
                     }
                     self.interrupted_for(cpu, self.hardware.platform.overheads.timer);

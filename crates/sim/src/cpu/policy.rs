@@ -106,6 +106,11 @@ pub trait CpuPolicy {
         false
     }
 
+    /// Whether the time of all CPUs has to be.
+    fn accounts_all_for_timer(&self, _number: u32) -> bool {
+        false
+    }
+
     /// Whether it looks at the time its current thread has run when this one joins the queue.
     fn accounts_on_enqueue(&self, _thread: ThreadId) -> bool {
         false

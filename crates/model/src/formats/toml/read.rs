@@ -348,7 +348,44 @@ fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> 
 fn group(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Group> {
     let weight = table.integer(reading, "weight", 1..10_001).unwrap_or(100) as u32;
     let io_weight = table.integer(reading, "io-weight", 1..1001).map(|weight| weight as u32);
-    Some(Group { name, weight, io_weight, parent: table.text(reading, "parent") })
+    let quota = quota(reading, table);
+    let idle = table.boolean(reading, "idle").unwrap_or(false);
+    Some(Group { name, weight, io_weight, quota, idle, parent: table.text(reading, "parent") })
+}
+
+/// `quota`, `quota-period` and `burst` of a group, as the kernel takes them.
+fn quota(reading: &mut Reading, table: &Table<'_>) -> Option<Quota> {
+    let mut times = [("quota", "20ms"), ("quota-period", "100ms"), ("burst", "5ms")].map(|(key, example)| {
+        let field = table.field(reading, key)?;
+        Some((field.quantity(reading, example)?, field))
+    });
+    let [runtime, period, burst] = times.each_mut().map(|time: &mut Option<(Nanos, Field<'_>)>| time.take());
+    let Some((runtime, at)) = runtime else {
+        for (_, field) in [period, burst].into_iter().flatten() {
+            let help = "give the group a `quota`, the CPU time it gets in each period".to_owned();
+            reading.wrong(field.span, "there is no quota".to_owned(), "of no use", Some(help));
+        }
+        return None;
+    };
+    let (shortest, longest) = Quota::PERIODS;
+    let found = Quota {
+        runtime,
+        period: period.as_ref().map_or(Quota::PERIOD, |(period, _)| *period),
+        burst: burst.as_ref().map_or(Nanos::ZERO, |(burst, _)| *burst),
+    };
+    if runtime < Quota::LEAST {
+        let message = format!("a quota of {runtime} is below the kernel's least, {}", Quota::LEAST);
+        reading.wrong(at.span, message, "too short", None);
+    }
+    if let Some((_, field)) = period.filter(|(period, _)| *period < shortest || *period > longest) {
+        let message = format!("the kernel fills quotas every {shortest} to {longest}");
+        reading.wrong(field.span, message, "outside", None);
+    }
+    if let Some((_, field)) = burst.filter(|(burst, _)| *burst > runtime) {
+        let message = format!("a group saves no more than its quota of {runtime}");
+        reading.wrong(field.span, message, "too long", None);
+    }
+    Some(found)
 }
 
 fn chain(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Chain> {

@@ -214,6 +214,12 @@ parent   = "all"
 
 [[group]]
 name     = "all"
+quota    = "150ms"
+burst    = "20ms"
+
+[[group]]
+name     = "rest"
+idle     = true
 
 [[chain]]
 name     = "key"
@@ -411,6 +417,24 @@ fn mistakes_are_reported_at_their_place() {
             line: 4,
             column: 8,
             says: &["inside itself"],
+        },
+        Mistake {
+            text: "format = 1\n[[group]]\nname=\"a\"\nquota=\"500us\"",
+            line: 4,
+            column: 7,
+            says: &["least", "1.000 ms"],
+        },
+        Mistake {
+            text: "format = 1\n[[group]]\nname=\"a\"\nburst=\"5ms\"",
+            line: 4,
+            column: 7,
+            says: &["no quota"],
+        },
+        Mistake {
+            text: "format = 1\n[[group]]\nname=\"a\"\nquota=\"5ms\"\nburst=\"6ms\"\nquota-period=\"2s\"",
+            line: 6,
+            column: 14,
+            says: &["every"],
         },
         Mistake {
             text: "format = 1\n[[group]]\nname=\"a\"\nio-weight = 1001",

@@ -30,6 +30,14 @@ pub(super) fn workload(workload: &Workload, comments: &Comments) -> String {
         if let Some(weight) = group.io_weight {
             out.line("io-weight", &weight.to_string());
         }
+        if let Some(Quota { runtime, period, burst }) = group.quota {
+            for (key, time) in [("quota", runtime), ("quota-period", period), ("burst", burst)] {
+                out.line(key, &quote(&time.to_exact_string()));
+            }
+        }
+        if group.idle {
+            out.line("idle", "true");
+        }
         out.optional_text("parent", group.parent.as_deref());
     }
     for chain in &workload.chains {

@@ -17,6 +17,7 @@ mod balance;
 mod cfs;
 mod eevdf;
 mod queue;
+mod quota;
 mod weight;
 
 use surety_model::workload::PolicySpec;
@@ -30,6 +31,7 @@ use balance::{Balance, Taken};
 use cfs::Cfs;
 use eevdf::{Eevdf, V6_12, V6_18, V7_2};
 use queue::{Entity, NEXT, Queue, Queues, Rule};
+use quota::Quotas;
 
 /// The fair class.
 struct Fair<R> {
@@ -39,6 +41,7 @@ struct Fair<R> {
     queues: R,
     cpus: usize,
     group_weights: Vec<i64>,
+    quotas: Quotas,
     /// Entity of each thread.
     of_thread: Vec<usize>,
     balance: Balance,
@@ -74,7 +77,7 @@ impl<R: Rule> Fair<R> {
         let cpus = hardware.cpus.len();
         let base_slice = hardware.platform.base_slice.get().max(1);
         let mut queues = R::new(cpus, base_slice, hardware.platform.tick.get());
-        let group_weights: Vec<i64> = hardware.groups.iter().map(|g| weight::of_group(g.weight)).collect();
+        let group_weights: Vec<i64> = hardware.groups.iter().map(weight::of_group).collect();
         for (group, spec) in hardware.groups.iter().enumerate() {
             for cpu in 0..cpus {
                 let above = queue_of(cpus, spec.parent, cpu);
@@ -89,7 +92,9 @@ impl<R: Rule> Fair<R> {
         let timed = if R::TIMED { cpus } else { 0 };
         let number = |cpu: usize| u32::try_from(cpu).expect("fewer than 2^32 CPUs");
         let slice_ends = (0..timed).map(|cpu| hardware.add_timer(rank, number(cpu))).collect();
-        Fair { rank, queues, cpus, group_weights, of_thread: Vec::new(), balance, found: None, slice_ends }
+        let quotas = Quotas::new(hardware, rank, queues.queues.len());
+        let of_thread = Vec::new();
+        Fair { rank, queues, cpus, group_weights, quotas, of_thread, balance, found: None, slice_ends }
     }
 
     /// Has a timer end the slice of the running thread of a CPU, where one does and somebody waits (`hrtick_start_fair`).
@@ -147,7 +152,7 @@ impl<R: Rule> Fair<R> {
     }
 
     /// A thread's entity joins, with those groups above it that were empty here.
-    fn join(&mut self, entity: usize, arrival: Arrival) {
+    fn join(&mut self, hardware: &mut Hardware, entity: usize, arrival: Arrival) {
         let (mut next, mut arrival) = (Some(entity), arrival);
         while let Some(entity) = next {
             if self.queues.entities[entity].queued {
@@ -159,6 +164,9 @@ impl<R: Rule> Fair<R> {
             self.take_shortest_slice(entity);
             self.update_group(entity);
             self.queues.enqueue(entity, arrival);
+            if !self.may_begin(hardware, self.queues.entities[entity].queue) {
+                return;
+            }
             arrival = Arrival::Woken;
             next = self.queues.parent(entity);
         }
@@ -166,14 +174,28 @@ impl<R: Rule> Fair<R> {
     }
 
     /// An entity leaves, with those groups above it that are then empty here.
-    fn quit(&mut self, entity: usize, sleeps: bool, may_delay: bool) {
-        let falls_asleep = sleeps;
-        let (mut next, mut sleeps, mut may_delay) = (Some(entity), sleeps, may_delay);
+    fn quit(&mut self, hardware: &mut Hardware, entity: usize, sleeps: bool, may_delay: bool) {
+        self.let_go(hardware, entity, (sleeps, may_delay), sleeps);
+    }
+
+    /// The same; `falls_asleep`: the first group that is not empty is to be picked next.
+    fn let_go(
+        &mut self,
+        hardware: &mut Hardware,
+        entity: usize,
+        (mut sleeps, mut may_delay): (bool, bool),
+        falls_asleep: bool,
+    ) {
+        let mut next = Some(entity);
         while let Some(entity) = next {
             if !self.queues.dequeue(entity, sleeps, may_delay) {
                 break;
             }
+            self.give_back(hardware, self.queues.entities[entity].queue);
             next = self.queues.parent(entity);
+            if self.queues.queues[self.queues.entities[entity].queue].throttled {
+                return;
+            }
             if self.queues.queues[self.queues.entities[entity].queue].count > 0 {
                 if let Some(group) = next.filter(|_| falls_asleep) {
                     self.queues.mark(group, NEXT);
@@ -186,13 +208,16 @@ impl<R: Rule> Fair<R> {
     }
 
     /// The thread to run on a CPU; entities that only waited to become eligible are let go on the way.
-    fn descend(&mut self, cpu: usize) -> Option<ThreadId> {
+    fn descend(&mut self, hardware: &mut Hardware, cpu: usize) -> Option<ThreadId> {
         let mut queue = cpu;
         loop {
+            if self.throttle_if_due(hardware, queue, false) {
+                queue = cpu;
+            }
             let entity = self.queues.pick(queue)?;
             let picked = &self.queues.entities[entity];
             if picked.delayed {
-                self.quit(entity, true, false);
+                self.quit(hardware, entity, true, false);
                 queue = cpu;
             } else if let Some(owned) = picked.owns {
                 queue = owned;
@@ -237,11 +262,16 @@ impl<R: Rule> Fair<R> {
     fn move_to(&mut self, hardware: &mut Hardware, thread: ThreadId, to: usize) {
         let entity = self.of_thread[thread.index()];
         let from = hardware.thread(thread).cpu;
-        self.quit(entity, false, false);
-        self.balance.leaves(hardware, thread, self.load(from));
+        self.quit(hardware, entity, false, false);
+        if !self.is_held(entity) {
+            self.balance.leaves(hardware, thread, self.load(from));
+        }
         hardware.move_waiting(thread, to);
         self.queues.move_to(entity, queue_of(self.cpus, hardware.thread(thread).group, to));
-        self.join(entity, Arrival::Changed);
+        self.join(hardware, entity, Arrival::Changed);
+        if self.is_held(entity) {
+            return;
+        }
         self.balance.joins(hardware, thread, self.load_of(thread), self.load(to));
         match hardware.current_of(to, self.rank) {
             Some(current) => self.wakeup_preempt(hardware, to, current, thread),
@@ -260,6 +290,11 @@ impl<R: Rule> Fair<R> {
         }
     }
 
+    /// Whether an entity waits for the quota of a group.
+    fn is_held(&self, entity: usize) -> bool {
+        self.queues.queues[self.queues.entities[entity].queue].is_held()
+    }
+
     /// Load of a CPU: weight in its root queue.
     fn load(&self, cpu: usize) -> i64 {
         self.queues.load(cpu)
@@ -272,7 +307,9 @@ impl<R: Rule> Fair<R> {
 
     /// What a CPU about to idle takes from another.
     fn for_newly_idle(&self, hardware: &Hardware, cpu: usize) -> Option<Taken> {
-        self.balance.for_newly_idle(hardware, cpu, |thread| Some(self.load_of(thread)))
+        self.balance.for_newly_idle(hardware, cpu, |thread| {
+            (!is_held_at(&self.queues, hardware, thread, cpu)).then(|| self.load_of(thread))
+        })
     }
 }
 
@@ -286,6 +323,11 @@ fn load_of((queues, of_thread): (&Queues, &[usize]), thread: ThreadId) -> i64 {
         entity = parent;
     }
     load
+}
+
+/// Whether a thread would wait for the quota of a group on a CPU (`throttled_lb_pair`).
+fn is_held_at(queues: &Queues, hardware: &Hardware, thread: ThreadId, cpu: usize) -> bool {
+    queues.queues[queue_of(queues.cpus, hardware.thread(thread).group, cpu)].is_held()
 }
 
 /// The queue of a group, or of the root, on a CPU.
@@ -329,8 +371,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
             self.queues.reweight(entity, weight::of(&t.scheduling));
         }
         let was_delayed = self.queues.entities[entity].delayed;
-        self.join(entity, arrival);
-        if self.cpus > 1 {
+        self.join(hardware, entity, arrival);
+        if self.cpus > 1 && !self.is_held(entity) {
             self.balance.joins(hardware, thread, self.load_of(thread), self.load(cpu));
         }
         if !was_delayed {
@@ -340,22 +382,24 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
         let entity = self.of_thread[thread.index()];
-        self.quit(entity, departure != Departure::Changes, departure == Departure::Sleeps);
-        if self.cpus > 1 {
+        let is_held = self.is_held(entity);
+        self.quit(hardware, entity, departure != Departure::Changes, departure == Departure::Sleeps);
+        if self.cpus > 1 && !is_held {
             self.balance.leaves(hardware, thread, self.load(cpu));
         }
         self.time_slice_unless_timed(hardware, cpu);
     }
 
-    fn forget(&mut self, _hardware: &mut Hardware, thread: ThreadId) {
+    fn forget(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let entity = self.of_thread[thread.index()];
         if self.queues.entities[entity].queued {
-            self.quit(entity, true, false);
+            self.quit(hardware, entity, true, false);
         }
     }
 
-    fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
-        self.descend(cpu).map_or(Pick::Nothing, Pick::Thread)
+    fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
+        self.throttle_current(hardware, cpu);
+        self.descend(hardware, cpu).map_or(Pick::Nothing, Pick::Thread)
     }
 
     fn switch(
@@ -398,7 +442,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     fn account(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, ran: Nanos) {
         let mut next = Some(self.of_thread[thread.index()]);
         while let Some(entity) = next {
-            if self.queues.account(entity, ran.get()) {
+            let is_due = self.queues.account(entity, ran.get());
+            if self.pay(hardware, self.queues.entities[entity].queue, ran) || is_due {
                 hardware.reschedule(cpu);
             }
             next = self.queues.parent(entity);
@@ -427,9 +472,10 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         if current == woken {
             return;
         }
-        // An idle thread outside of groups never stands in the way of another, nor does it take over.
-        let is_idle = |entity: usize, s: Scheduling| {
-            s == Scheduling::Policy(PolicySpec::Idle) && self.queues.entities[entity].thread.is_some()
+        // An idle thread, or group, never stands in the way of another, nor does it take over.
+        let is_idle = |entity: usize, s: Scheduling| match self.queues.entities[entity].owns {
+            Some(owned) => hardware.groups[owned / self.cpus - 1].idle,
+            None => s == Scheduling::Policy(PolicySpec::Idle),
         };
         match (is_idle(current, running), is_idle(woken, new)) {
             (true, false) => {
@@ -450,7 +496,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn is_queued(&self, thread: ThreadId) -> bool {
         let entity = &self.queues.entities[self.of_thread[thread.index()]];
-        entity.queued && !entity.delayed
+        entity.queued && !entity.delayed && !self.queues.queues[entity.queue].is_held()
     }
 
     fn yield_now(&mut self, _hardware: &mut Hardware, _cpu: usize, thread: ThreadId) {
@@ -464,7 +510,12 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn timer_cpu(&self, number: u32) -> Option<usize> {
-        Some(number as usize)
+        // Of a group: the first.
+        Some(number as usize).map(|number| if number < self.cpus { number } else { 0 })
+    }
+
+    fn accounts_all_for_timer(&self, number: u32) -> bool {
+        number as usize >= self.cpus
     }
 
     fn accounts_for_timer(&self, _number: u32) -> bool {
@@ -474,6 +525,9 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     /// The end of a slice: the CPU chooses again (`entity_tick`).
     fn timer(&mut self, hardware: &mut Hardware, number: u32) {
         let cpu = number as usize;
+        if let Some(of_groups) = cpu.checked_sub(self.cpus) {
+            return self.quota_timer(hardware, of_groups);
+        }
         if hardware.current_of(cpu, self.rank).is_some() {
             hardware.reschedule(cpu);
         }
@@ -530,7 +584,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         for (cpu, looks) in self.balance.balancing(hardware, cpu) {
             let (rule, of_thread, is_choosy) = (&self.queues, &self.of_thread, self.balance.is_choosy(cpu));
             let taken = self.balance.balance(hardware, (cpu, looks), |thread| {
-                let stays = is_choosy && rule.stays_at_first(of_thread[thread.index()]);
+                let stays = is_choosy && rule.stays_at_first(of_thread[thread.index()])
+                    || is_held_at(rule, hardware, thread, cpu);
                 (!stays).then(|| load_of((rule, of_thread), thread))
             });
             if let Some(taken) = taken {

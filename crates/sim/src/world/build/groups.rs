@@ -38,7 +38,8 @@ pub(super) fn groups(workload: &Workload) -> Result<Groups<'_>, WorldError> {
         };
         let parent = group.parent.as_deref().and_then(|p| places.get(p).copied());
         found.places.insert(&group.name, found.specs.len());
-        found.specs.push(GroupSpec { weight: group.weight, parent });
+        let Group { weight, quota, idle, .. } = *group;
+        found.specs.push(GroupSpec { weight, quota, idle, parent });
         if are_at_disks {
             found.io.push(IoGroup { weight: group.io_weight.unwrap_or(Group::IO_WEIGHT), parent });
         }

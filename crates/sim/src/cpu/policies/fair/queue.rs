@@ -82,6 +82,12 @@ pub(super) struct Queue {
     pub(super) zero: i64,
     /// Queued entities, the running one included.
     pub(super) count: usize,
+    /// Threads among them.
+    threads: usize,
+    /// Whether it may not run: it is of a group with a quota.
+    pub(super) throttled: bool,
+    /// How many of the queues from here up to the root may not.
+    held: u32,
     /// The entity that stands for this queue one level up.
     pub(super) entity: Option<usize>,
     pub(super) depth: u32,
@@ -96,6 +102,11 @@ impl Queue {
     /// The queue that `entity` stands for.
     pub(super) fn below(entity: usize, depth: u32) -> Queue {
         Queue { entity: Some(entity), depth, ..Queue::default() }
+    }
+
+    /// Whether what is in it may not run.
+    pub(super) fn is_held(&self) -> bool {
+        self.held > 0
     }
 }
 
@@ -178,11 +189,42 @@ impl Queues {
         let cpu = if e.queue < self.cpus { e.queue } else { e.queue % self.cpus };
         let (threads, q) = (&mut self.threads[cpu], &mut self.queues[e.queue]);
         let is_thread = usize::from(e.owns.is_none());
+        let is_seen = if q.held == 0 { is_thread } else { 0 };
         if queued {
-            (*threads, q.count) = (*threads + is_thread, q.count + 1);
+            (*threads, q.threads, q.count) = (*threads + is_seen, q.threads + is_thread, q.count + 1);
         } else {
-            (*threads, q.count) = (*threads - is_thread, q.count - 1);
+            (*threads, q.threads, q.count) = (*threads - is_seen, q.threads - is_thread, q.count - 1);
         }
+    }
+
+    /// A queue may not run from now on, or may again; nor may those below it.
+    pub(super) fn set_throttled(&mut self, queue: usize, throttled: bool) {
+        self.queues[queue].throttled = throttled;
+        for below in (self.cpus..self.queues.len()).filter(|below| below % self.cpus == queue % self.cpus) {
+            if !self.is_below(below, queue) {
+                continue;
+            }
+            let (q, threads) = (&mut self.queues[below], &mut self.threads[queue % self.cpus]);
+            if throttled {
+                *threads -= if q.held == 0 { q.threads } else { 0 };
+                q.held += 1;
+            } else {
+                q.held -= 1;
+                *threads += if q.held == 0 { q.threads } else { 0 };
+            }
+        }
+    }
+
+    /// Whether a queue is this one or below it.
+    pub(super) fn is_below(&self, queue: usize, top: usize) -> bool {
+        let mut next = Some(queue);
+        while let Some(queue) = next {
+            if queue == top {
+                return true;
+            }
+            next = self.queues[queue].entity.map(|entity| self.entities[entity].queue);
+        }
+        false
     }
 
     /// An entity joins the tree of its queue at a key.

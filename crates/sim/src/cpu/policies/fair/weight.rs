@@ -3,7 +3,7 @@
 use surety_model::weight::{NICE_0_WEIGHT, nice_weight};
 use surety_model::workload::PolicySpec;
 
-use crate::cpu::hardware::Scheduling;
+use crate::cpu::hardware::{GroupSpec, Scheduling};
 
 /// The weight of nice 0, and the unit of virtual time.
 pub(super) const UNIT: i64 = NICE_0_WEIGHT;
@@ -23,7 +23,7 @@ pub(super) fn of(scheduling: &Scheduling) -> i64 {
     }
 }
 
-/// The weight of a group with a `cpu.weight`: 100 is worth a thread of nice 0.
-pub(super) fn of_group(cpu_weight: u32) -> i64 {
-    (i64::from(cpu_weight) * UNIT / 100).max(GROUP_MIN)
+/// The weight of a group: with a `cpu.weight` of 100 it is worth a thread of nice 0, with `cpu.idle` an idle one.
+pub(super) fn of_group(group: &GroupSpec) -> i64 {
+    if group.idle { IDLE } else { (i64::from(group.weight) * UNIT / 100).max(GROUP_MIN) }
 }
