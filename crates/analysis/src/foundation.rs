@@ -167,6 +167,7 @@ impl Foundation {
             edf: match (&refused, apart) {
                 // No test has to be asked about what the kernel refuses.
                 (Some(_), _) => Schedulability { holds: false, alone: false, ..partitioned() },
+                _ if platform.above_reservations().is_some() => below(platform),
                 (None, Some(apart)) => apart,
                 (None, None) => schedulable(&demands, platform.cpus),
             },
@@ -329,6 +330,15 @@ fn partitioned() -> Schedulability {
         steps: Vec::new(),
         alone: false,
     }
+}
+
+/// Reservations that another scheduler stands above.
+fn below(platform: &Platform) -> Schedulability {
+    let step = format!(
+        "the platform has `{}` above reservations, and how long that takes a CPU is not analysed",
+        platform.above_reservations().unwrap_or_default()
+    );
+    Schedulability { holds: false, theorem: "EDF", steps: vec![step], ..partitioned() }
 }
 
 /// The fair server of a CPU as a reservation: once it acts it is one, whose thread may sleep at any time. What it overruns it does not

@@ -36,14 +36,19 @@ pub enum Scheduling {
     Policy(PolicySpec),
     /// `SCHED_DEADLINE`.
     Deadline(Reservation),
+    /// By a policy that no kernel has and that needs a reservation, named by its word.
+    Reserved(&'static str, Reservation),
 }
 
 impl Scheduling {
-    /// What a policy and a reservation come to; `None` for the deadline policy without a reservation.
+    /// What a policy and a reservation come to; `None` for a policy without the reservation that it needs.
     pub fn of(policy: PolicySpec, reservation: Option<Reservation>) -> Option<Scheduling> {
-        match reservation {
-            Some(reservation) => Some(Scheduling::Deadline(reservation)),
-            None => (policy != PolicySpec::Deadline).then_some(Scheduling::Policy(policy)),
+        match (policy, reservation) {
+            (PolicySpec::Simulated { word, .. }, Some(reservation)) if policy.needs_reservation() => {
+                Some(Scheduling::Reserved(word, reservation))
+            }
+            (_, Some(reservation)) => Some(Scheduling::Deadline(reservation)),
+            (_, None) => (!policy.needs_reservation()).then_some(Scheduling::Policy(policy)),
         }
     }
 
@@ -52,6 +57,7 @@ impl Scheduling {
         match self {
             Scheduling::Policy(policy) => policy.word(),
             Scheduling::Deadline(_) => PolicySpec::Deadline.word(),
+            Scheduling::Reserved(word, _) => word,
         }
     }
 
@@ -59,7 +65,7 @@ impl Scheduling {
     pub fn realtime_priority(&self) -> Option<u32> {
         match self {
             Scheduling::Policy(policy) => policy.realtime_priority(),
-            Scheduling::Deadline(_) => None,
+            Scheduling::Deadline(_) | Scheduling::Reserved(..) => None,
         }
     }
 
@@ -75,7 +81,7 @@ impl Scheduling {
                 Some(priority) => 99 - i32::try_from(priority).expect("priorities end at 99"),
                 None => 120 + policy.parameters().nice,
             },
-            Scheduling::Deadline(_) => -1,
+            Scheduling::Deadline(_) | Scheduling::Reserved(..) => -1,
         }
     }
 }
@@ -90,10 +96,16 @@ impl std::fmt::Display for Scheduling {
                     .slice
                     .map_or(Ok(()), |slice| write!(f, " slice {}", slice.to_exact_string()))
             }
-            Scheduling::Deadline(r) => {
+            Scheduling::Deadline(r) | Scheduling::Reserved(_, r) => {
                 let times = [r.runtime, r.deadline, r.period].map(Nanos::to_exact_string).join("/");
                 let flag = |set: bool, word: &'static str| if set { word } else { "" };
-                write!(f, "deadline {times}{}{}", flag(r.reclaim, " reclaim"), flag(r.demote, " demote"))
+                write!(
+                    f,
+                    "{} {times}{}{}",
+                    self.word(),
+                    flag(r.reclaim, " reclaim"),
+                    flag(r.demote, " demote")
+                )
             }
         }
     }
