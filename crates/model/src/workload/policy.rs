@@ -71,6 +71,7 @@ pub const POLICIES: &[PolicyRow] = &[
     PolicyRow { word: "deadline", takes: &["reservation"] },
     PolicyRow { word: "fifo", takes: &["priority"] },
     PolicyRow { word: "rr", takes: &["priority"] },
+    PolicyRow { word: "iso", takes: &["nice"] },
 ];
 
 impl PolicyRow {

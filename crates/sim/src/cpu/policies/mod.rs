@@ -2,6 +2,7 @@
 
 pub mod deadline;
 pub mod fair;
+pub mod muqss;
 pub mod realtime;
 
 use std::collections::BTreeSet;
@@ -32,6 +33,11 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
     SchedulerRow { word: "cfs-6.1", takes: FAIR, make: fair::cfs },
     SchedulerRow { word: "eevdf-6.12", takes: FAIR, make: fair::eevdf_6_12 },
     SchedulerRow { word: "eevdf-7.2", takes: FAIR, make: fair::eevdf_7_2 },
+    SchedulerRow {
+        word: "muqss",
+        takes: &["fair", "batch", "idle", "iso"],
+        make: |hardware, rank| Box::new(muqss::Muqss::new(hardware, rank)),
+    },
 ];
 
 /// The schedulers of a platform that names these, the most important first, with the table's for the policies of kernels that none
