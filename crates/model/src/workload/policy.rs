@@ -72,6 +72,7 @@ pub const POLICIES: &[PolicyRow] = &[
     PolicyRow { word: "fifo", takes: &["priority"] },
     PolicyRow { word: "rr", takes: &["priority"] },
     PolicyRow { word: "iso", takes: &["nice"] },
+    PolicyRow { word: "high", takes: &["nice"] },
 ];
 
 impl PolicyRow {

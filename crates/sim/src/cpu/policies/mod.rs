@@ -2,6 +2,7 @@
 
 pub mod deadline;
 pub mod fair;
+pub mod high;
 pub mod muqss;
 pub mod realtime;
 
@@ -28,6 +29,14 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
         word: "realtime",
         takes: &["fifo", "rr"],
         make: |hardware, rank| Box::new(realtime::Realtime::new(hardware, rank)),
+    },
+    SchedulerRow {
+        word: "high",
+        takes: &["high"],
+        make: |hardware, rank| {
+            let fair = fair::eevdf_6_18(hardware, rank);
+            Box::new(high::High::new(hardware, rank, fair))
+        },
     },
     SchedulerRow { word: "fair", takes: FAIR, make: fair::eevdf_6_18 },
     SchedulerRow { word: "cfs-6.1", takes: FAIR, make: fair::cfs },
