@@ -73,6 +73,7 @@ pub const POLICIES: &[PolicyRow] = &[
     PolicyRow { word: "rr", takes: &["priority"] },
     PolicyRow { word: "iso", takes: &["nice"] },
     PolicyRow { word: "high", takes: &["nice"] },
+    PolicyRow { word: "overcommit", takes: &["reservation"] },
 ];
 
 impl PolicyRow {

@@ -218,9 +218,7 @@ impl<'a> Builder<'a> {
             self.check_reservation(workload, task, &object)?;
         }
         let group = self.group(&object, task.group.as_deref())?;
-        // The kernel takes no reservation of a thread that may not use every CPU.
-        let is_free = matches!(scheduling, Scheduling::Deadline(_));
-        let confined = (!is_free && self.cpus.len() < self.ids.len()).then_some(self.cpus);
+        let confined = (task.reservation.is_none() && self.cpus.len() < self.ids.len()).then_some(self.cpus);
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let phases = self.phases(workload, task, instance, &object)?;
             let thread = Thread::of_task(task, instance, phases, self.seed, self.end);

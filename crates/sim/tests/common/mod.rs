@@ -118,6 +118,11 @@ impl Bench {
     }
 }
 
+/// A request of the scheduler for too many of them.
+pub fn overcommitted(runtime: Nanos, period: Nanos) -> Scheduling {
+    Scheduling::Reserved("overcommit", Reservation::implicit(runtime, period))
+}
+
 /// Steps of jobs of constant work on a grid.
 pub fn periodic(period: Nanos, work: Nanos, jobs: i64) -> Vec<Step> {
     (1..=jobs).flat_map(|job| [Step::Run(work), Step::SleepUntil(period * job)]).collect()

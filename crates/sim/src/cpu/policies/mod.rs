@@ -4,6 +4,7 @@ pub mod deadline;
 pub mod fair;
 pub mod high;
 pub mod muqss;
+pub mod overcommit;
 pub mod realtime;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,11 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
         word: "deadline",
         takes: &["deadline"],
         make: |hardware, rank| Box::new(deadline::Deadline::new(hardware, rank)),
+    },
+    SchedulerRow {
+        word: "overcommit",
+        takes: &["overcommit"],
+        make: |hardware, rank| Box::new(overcommit::Overcommit::new(hardware, rank)),
     },
     SchedulerRow {
         word: "realtime",
