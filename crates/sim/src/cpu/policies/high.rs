@@ -95,7 +95,10 @@ impl CpuPolicy for High {
             return chosen;
         }
         let is_below = |cpu: &usize| rank(*cpu).is_none_or(|rank| rank > self.rank) && t.may_run_on(*cpu);
-        (1..cpus).map(|step| (chosen + step) % cpus).find(is_below).unwrap_or(chosen)
+        let Some(other) = (1..cpus).map(|step| (chosen + step) % cpus).find(is_below) else { return chosen };
+        // One that fell asleep owing may still stand in the queue that it leaves.
+        self.fair.forget(hardware, thread);
+        other
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
