@@ -20,7 +20,7 @@ fn high(nice: i32) -> Scheduling {
 fn machine(cpus: u32) -> common::Bench {
     let platform = Platform { fair_server: None, ..Platform::linux_6_18(cpus) };
     let used = PolicySpec::Simulated { word: "high", priority: 0, nice: 0 };
-    let schedulers = policies::for_policies(&platform.schedulers, [used]).unwrap();
+    let schedulers = policies::for_policies(&platform.schedulers, [used]).expect("the table has it");
     let words: Vec<&str> = schedulers.iter().map(|row| row.word).collect();
     assert_eq!(words, ["deadline", "realtime", "high", "fair"]);
     let cpus = (0..platform.cpus).map(CpuId).collect();

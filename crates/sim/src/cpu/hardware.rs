@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use surety_model::event::Comm;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
-use surety_model::workload::PolicySpec;
+use surety_model::workload::{POLICIES, PolicySpec};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::at_disk::AtDisk;
@@ -29,6 +29,22 @@ impl ThreadId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub usize);
 
+/// A policy by its place in [`POLICIES`]: as short as that, since every thread has it twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyPlace(u8);
+
+impl PolicyPlace {
+    /// That of a word; `None`: there is no such policy.
+    pub fn of(word: &str) -> Option<PolicyPlace> {
+        let place = POLICIES.iter().position(|row| row.word == word)?;
+        u8::try_from(place).ok().map(PolicyPlace)
+    }
+
+    fn word(self) -> &'static str {
+        POLICIES[usize::from(self.0)].word
+    }
+}
+
 /// How a thread is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
@@ -36,8 +52,8 @@ pub enum Scheduling {
     Policy(PolicySpec),
     /// `SCHED_DEADLINE`.
     Deadline(Reservation),
-    /// By a policy that no kernel has and that needs a reservation, named by its word.
-    Reserved(&'static str, Reservation),
+    /// By a policy that no kernel has and that needs a reservation.
+    Reserved(PolicyPlace, Reservation),
 }
 
 impl Scheduling {
@@ -45,7 +61,7 @@ impl Scheduling {
     pub fn of(policy: PolicySpec, reservation: Option<Reservation>) -> Option<Scheduling> {
         match (policy, reservation) {
             (PolicySpec::Simulated { word, .. }, Some(reservation)) if policy.needs_reservation() => {
-                Some(Scheduling::Reserved(word, reservation))
+                PolicyPlace::of(word).map(|place| Scheduling::Reserved(place, reservation))
             }
             (_, Some(reservation)) => Some(Scheduling::Deadline(reservation)),
             (_, None) => (!policy.needs_reservation()).then_some(Scheduling::Policy(policy)),
@@ -57,7 +73,7 @@ impl Scheduling {
         match self {
             Scheduling::Policy(policy) => policy.word(),
             Scheduling::Deadline(_) => PolicySpec::Deadline.word(),
-            Scheduling::Reserved(word, _) => word,
+            Scheduling::Reserved(place, _) => place.word(),
         }
     }
 
@@ -530,5 +546,16 @@ impl Hardware {
     pub fn move_waiting(&mut self, thread: ThreadId, to: usize) {
         self.migrate(thread, to);
         self.joined.push((to, self.thread(thread).rank));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an event needs stands in the first line of a cache, and no thread takes more than three.
+    #[test]
+    fn a_thread_is_three_lines_of_a_cache() {
+        assert_eq!(size_of::<Thread>(), 192);
     }
 }

@@ -120,7 +120,9 @@ impl Bench {
 
 /// A request of the scheduler for too many of them.
 pub fn overcommitted(runtime: Nanos, period: Nanos) -> Scheduling {
-    Scheduling::Reserved("overcommit", Reservation::implicit(runtime, period))
+    let policy = PolicySpec::Simulated { word: "overcommit", priority: 0, nice: 0 };
+    let reservation = Reservation::implicit(runtime, period);
+    Scheduling::of(policy, Some(reservation)).expect("it has its reservation")
 }
 
 /// Steps of jobs of constant work on a grid.
