@@ -525,4 +525,22 @@ mod tests {
             assert!(foundation.steps().len() >= 3 && foundation.assumptions().len() >= 2);
         }
     }
+
+    /// What stands above reservations is not analysed: nothing is shown of them, whoever it is.
+    #[test]
+    fn nothing_is_shown_of_reservations_below_another_scheduler() {
+        let order = |words: [&str; 3]| Platform {
+            schedulers: words.map(str::to_owned).to_vec(),
+            ..Platform::linux_6_18(1)
+        };
+        for (words, holds) in
+            [(["deadline", "realtime", "fair"], true), (["realtime", "deadline", "fair"], false)]
+        {
+            let reservation = Reservation::implicit(Nanos::from_millis(4), Nanos::from_millis(10));
+            let thread = ReservedThread { reservation, bounded: true, sleeps: false };
+            let found = Foundation::of(&[thread], &order(words));
+            assert_eq!(found.objection().is_none(), holds, "{words:?}");
+            assert!(holds || found.objection().is_some_and(|why| why.contains("has `realtime` above")));
+        }
+    }
 }
