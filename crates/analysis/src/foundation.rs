@@ -167,6 +167,7 @@ impl Foundation {
             edf: match (&refused, apart) {
                 // No test has to be asked about what the kernel refuses.
                 (Some(_), _) => Schedulability { holds: false, alone: false, ..partitioned() },
+                _ if platform.above_reservations().is_some() => below(platform),
                 (None, Some(apart)) => apart,
                 (None, None) => schedulable(&demands, platform.cpus),
             },
@@ -329,6 +330,15 @@ fn partitioned() -> Schedulability {
         steps: Vec::new(),
         alone: false,
     }
+}
+
+/// Reservations that another scheduler stands above.
+fn below(platform: &Platform) -> Schedulability {
+    let step = format!(
+        "the platform has `{}` above reservations, and how long that takes a CPU is not analysed",
+        platform.above_reservations().unwrap_or_default()
+    );
+    Schedulability { holds: false, theorem: "EDF", steps: vec![step], ..partitioned() }
 }
 
 /// The fair server of a CPU as a reservation: once it acts it is one, whose thread may sleep at any time. What it overruns it does not
@@ -513,6 +523,24 @@ mod tests {
             assert!(objection.contains(word), "{threads:?}: {objection}");
             assert_eq!(foundation.holds(), word.is_empty(), "{threads:?}: {objection}");
             assert!(foundation.steps().len() >= 3 && foundation.assumptions().len() >= 2);
+        }
+    }
+
+    /// What stands above reservations is not analysed: nothing is shown of them, whoever it is.
+    #[test]
+    fn nothing_is_shown_of_reservations_below_another_scheduler() {
+        let order = |words: [&str; 3]| Platform {
+            schedulers: words.map(str::to_owned).to_vec(),
+            ..Platform::linux_6_18(1)
+        };
+        for (words, holds) in
+            [(["deadline", "realtime", "fair"], true), (["realtime", "deadline", "fair"], false)]
+        {
+            let reservation = Reservation::implicit(Nanos::from_millis(4), Nanos::from_millis(10));
+            let thread = ReservedThread { reservation, bounded: true, sleeps: false };
+            let found = Foundation::of(&[thread], &order(words));
+            assert_eq!(found.objection().is_none(), holds, "{words:?}");
+            assert!(holds || found.objection().is_some_and(|why| why.contains("has `realtime` above")));
         }
     }
 }

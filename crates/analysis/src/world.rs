@@ -48,6 +48,11 @@ impl AnalysisWorld {
 fn objections(workload: &Workload) -> Vec<WorldError> {
     let say = |row: &LoadRow, why: &str| format!("a load of kind `{}` {why}", row.word);
     let mut found = refused_kinds("analysis", workload, |_| None);
+    found.extend(workload.simulated_policy().map(|path| WorldError::Unsupported {
+        world: "analysis".to_owned(),
+        object: path,
+        why: "its policy has no analysis; try `--on sim`".to_owned(),
+    }));
     // Of streams something can be said beside them.
     if !workload.streams.iter().any(|stream| !stream.promises.is_empty()) {
         found.extend(refused_loads("analysis", workload, |row| row.analysis, say));

@@ -272,6 +272,12 @@ fn scale_of(cpus: u32) -> u32 {
 }
 
 impl Platform {
+    /// The scheduler that stands above reservations, where one does.
+    pub fn above_reservations(&self) -> Option<&str> {
+        let first = self.schedulers.first().filter(|word| *word != "deadline")?;
+        self.schedulers.iter().any(|word| word == "deadline").then_some(first)
+    }
+
     /// A mainline 6.18 kernel at 250 Hz with this many CPUs and its defaults.
     ///
     /// The base slice is 0.70 ms times `1 + ilog2(min(cpus, 8))` (`kernel/sched/fair.c`, logarithmic scaling).

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bench, FAIR, exact, fifo, ms, nice, reserved, round_robin, us};
+use common::{Bench, FAIR, exact, fifo, ms, nice, overcommitted, reserved, round_robin, us};
 use proptest::prelude::*;
 use surety_model::platform::Platform;
 use surety_model::workload::PolicySpec;
@@ -54,6 +54,42 @@ proptest! {
         let mut bench = Bench::new(platform);
         let mut ids: Vec<ThreadId> =
             threads.iter().map(|(s, j)| bench.spawn(*s, ms(0), &steps(j))).collect();
+        ids.extend((0..cpus).map(|_| bench.spawn(FAIR, ms(0), &[Step::RunForever])));
+        let span = ms(500);
+        bench.run(span);
+        let used: Nanos = ids.iter().map(|id| bench.run_of(*id)).sum();
+        let all = span * i64::from(cpus);
+        prop_assert!(if cpus == 1 { used == all } else { used <= all && used >= all * 9 / 10 }, "{used} of {all}");
+        for id in &ids {
+            let (waited, longest) = bench.machine.waits(*id);
+            prop_assert!(longest <= waited && bench.run_of(*id) + waited <= span);
+        }
+    }
+
+    /// Nor is any by the schedulers that no kernel has, whatever their order.
+    #[test]
+    fn no_time_is_lost_by_those_that_no_kernel_has(
+        threads in proptest::collection::vec((scheduling(), jobs(), 0u8..6), 0..10),
+        cpus in 1u32..5,
+        order in 0usize..4,
+        is_served: bool,
+    ) {
+        let names = ["deadline", "overcommit", "realtime", "high", "muqss"];
+        let mut platform = Platform { schedulers: names.map(str::to_owned).to_vec(), ..Platform::linux_6_18(cpus) };
+        platform.schedulers[..4].rotate_left(order);
+        platform.fair_server = platform.fair_server.filter(|_| is_served);
+        let mut bench = Bench::new(platform);
+        let simulated = |word, nice| Scheduling::Policy(PolicySpec::Simulated { word, priority: 0, nice });
+        let of = |(scheduling, kind): (Scheduling, u8)| match kind {
+            0 => simulated("high", 0),
+            1 => simulated("high", -5),
+            2 => simulated("iso", 3),
+            3 => overcommitted(ms(30), ms(70)),
+            4 => overcommitted(us(900), ms(5)),
+            _ => scheduling,
+        };
+        let mut ids: Vec<ThreadId> =
+            threads.iter().map(|(s, j, kind)| bench.spawn(of((*s, *kind)), ms(0), &steps(j))).collect();
         ids.extend((0..cpus).map(|_| bench.spawn(FAIR, ms(0), &[Step::RunForever])));
         let span = ms(500);
         bench.run(span);

@@ -61,6 +61,13 @@ pub const KEYS: &[KeyRow] = &[
         },
     },
     KeyRow {
+        word: "class-order",
+        value: "SCHEDULER+...",
+        example: "realtime+deadline+fair",
+        about: "schedulers, the most important first; those left out are those of linux-6.18",
+        set: set_class_order,
+    },
+    KeyRow {
         word: "autogroup",
         value: "on|off",
         example: "off",
@@ -161,6 +168,15 @@ fn set_cpus(platform: &mut Platform, value: &str) -> Result<(), String> {
     (platform.cpus, platform.base_slice) = (cpus, slice);
     platform.cpu_specs.clear();
     platform.root_domains.clear();
+    Ok(())
+}
+
+fn set_class_order(platform: &mut Platform, value: &str) -> Result<(), String> {
+    let words: Vec<String> = value.split('+').map(|word| word.trim().to_owned()).collect();
+    if words.iter().any(|word| word.is_empty() || words.iter().filter(|other| *other == word).count() > 1) {
+        return Err("words of schedulers with `+` between them, each once".to_owned());
+    }
+    platform.schedulers = words;
     Ok(())
 }
 
@@ -322,6 +338,8 @@ mod tests {
             ("cpu=2", "known are cpus, hz"),
             ("hz=0", "from 24 to 100000"),
             ("cpus=2,cpus=3", "given twice"),
+            ("class-order=fair+fair", "each once"),
+            ("class-order=realtime+", "words of schedulers"),
             ("hz=1000,tick-phase=1ms", "less than a tick, 1ms"),
             ("enforcement=soon", "`tick` or `exact`"),
             ("fair-server=2s/1s", "no longer than its period"),

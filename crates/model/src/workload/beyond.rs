@@ -28,15 +28,21 @@ impl Workload {
         if let Some(refused) = self.disks.iter().find_map(beyond) {
             return Some(refused);
         }
-        let tasks = self.tasks.iter().map(|task| (ActivityKind::Task, &task.name, task.policy));
-        let loads = self.loads.iter().map(|load| (ActivityKind::Load, &load.name, load.policy));
-        let is_simulated = |policy| matches!(policy, PolicySpec::Simulated { .. });
-        if let Some((kind, name, _)) = tasks.chain(loads).find(|(.., policy)| is_simulated(*policy)) {
-            return Some((kind.path(name), "no kernel has its policy; try `--on sim`"));
+        if let Some(path) = self.simulated_policy() {
+            return Some((path, "no kernel has its policy; try `--on sim`"));
         }
         activities
             .is_empty()
             .then(|| ("workload".to_owned(), "there is nothing in it to run; add a [[task]]"))
+    }
+
+    /// The first task or load, by its path, whose policy no kernel has.
+    pub fn simulated_policy(&self) -> Option<String> {
+        let tasks = self.tasks.iter().map(|task| (ActivityKind::Task, &task.name, task.policy));
+        let loads = self.loads.iter().map(|load| (ActivityKind::Load, &load.name, load.policy));
+        let is_simulated = |policy| matches!(policy, PolicySpec::Simulated { .. });
+        let found = tasks.chain(loads).find(|(.., policy)| is_simulated(*policy));
+        found.map(|(kind, name, _)| kind.path(name))
     }
 }
 

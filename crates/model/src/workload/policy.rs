@@ -58,7 +58,8 @@ pub struct PolicyParameters {
 pub struct PolicyRow {
     /// The word: the `fifo` of `fifo:80`.
     pub word: &'static str,
-    /// The parameters it takes: `priority`, which follows the word, and the keys `nice` and `slice`.
+    /// The parameters it takes: `priority`, which follows the word, the keys `nice` and `slice`, and `reservation`, without which there
+    /// is no such thread.
     takes: &'static [&'static str],
 }
 
@@ -67,15 +68,23 @@ pub const POLICIES: &[PolicyRow] = &[
     PolicyRow { word: "fair", takes: &["nice", "slice"] },
     PolicyRow { word: "batch", takes: &["nice"] },
     PolicyRow { word: "idle", takes: &[] },
-    PolicyRow { word: "deadline", takes: &[] },
+    PolicyRow { word: "deadline", takes: &["reservation"] },
     PolicyRow { word: "fifo", takes: &["priority"] },
     PolicyRow { word: "rr", takes: &["priority"] },
+    PolicyRow { word: "iso", takes: &["nice"] },
+    PolicyRow { word: "high", takes: &["nice"] },
+    PolicyRow { word: "overcommit", takes: &["reservation"] },
 ];
 
 impl PolicyRow {
     /// Whether it takes a parameter.
     pub fn takes(&self, parameter: &str) -> bool {
         self.takes.contains(&parameter)
+    }
+
+    /// Whether no kernel has it, but a scheduler of the simulator.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.with(PolicyParameters::default()), PolicySpec::Simulated { .. })
     }
 
     /// The policy with those of these parameters that it takes.
@@ -108,6 +117,12 @@ impl PolicySpec {
             PolicySpec::Deadline => "deadline",
             PolicySpec::Simulated { word, .. } => word,
         }
+    }
+
+    /// Whether a thread has it only with a reservation.
+    pub fn needs_reservation(self) -> bool {
+        let word = self.word();
+        POLICIES.iter().any(|row| row.word == word && row.takes("reservation"))
     }
 
     /// Its parameters; 0 and none for those it does not take.

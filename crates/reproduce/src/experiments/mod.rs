@@ -3,7 +3,9 @@
 mod abiss;
 mod abiss_be;
 mod abiss_latency;
+mod by_rule;
 mod cards;
+mod class_order;
 mod in_lab;
 mod inter_frame;
 mod interpacket;
@@ -11,10 +13,13 @@ mod interrupts;
 mod irq_copy;
 mod irq_disk;
 mod irq_loss;
+mod latency_nice;
 mod network_thread;
+mod overcommit;
 mod packets;
 mod player_network;
 mod regret;
+mod rt_throttling;
 mod rt_vs_vanilla;
 mod schedulers;
 mod spinner;
@@ -29,6 +34,10 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &spinner::EXPERIMENT,
     &rt_vs_vanilla::EXPERIMENT,
     &schedulers::EXPERIMENT,
+    &class_order::EXPERIMENT,
+    &overcommit::EXPERIMENT,
+    &rt_throttling::EXPERIMENT,
+    &latency_nice::EXPERIMENT,
     &irq_disk::EXPERIMENT,
     &irq_copy::EXPERIMENT,
     &irq_loss::EXPERIMENT,

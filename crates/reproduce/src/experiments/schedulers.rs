@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How a simulated platform is named.
-const SIMULATED: &str = "sim:";
+pub(super) const SIMULATED: &str = "sim:";
 
 /// Threads of one CPU.
 struct Scenario {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use surety_model::event::Comm;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
-use surety_model::workload::{PolicySpec, Quota};
+use surety_model::workload::{POLICIES, PolicySpec, Quota};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::at_disk::AtDisk;
@@ -29,6 +29,22 @@ impl ThreadId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub usize);
 
+/// A policy by its place in [`POLICIES`]: as short as that, since every thread has it twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyPlace(u8);
+
+impl PolicyPlace {
+    /// That of a word; `None`: there is no such policy.
+    pub fn of(word: &str) -> Option<PolicyPlace> {
+        let place = POLICIES.iter().position(|row| row.word == word)?;
+        u8::try_from(place).ok().map(PolicyPlace)
+    }
+
+    fn word(self) -> &'static str {
+        POLICIES[usize::from(self.0)].word
+    }
+}
+
 /// How a thread is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
@@ -36,14 +52,19 @@ pub enum Scheduling {
     Policy(PolicySpec),
     /// `SCHED_DEADLINE`.
     Deadline(Reservation),
+    /// By a policy that no kernel has and that needs a reservation.
+    Reserved(PolicyPlace, Reservation),
 }
 
 impl Scheduling {
-    /// What a policy and a reservation come to; `None` for the deadline policy without a reservation.
+    /// What a policy and a reservation come to; `None` for a policy without the reservation that it needs.
     pub fn of(policy: PolicySpec, reservation: Option<Reservation>) -> Option<Scheduling> {
-        match reservation {
-            Some(reservation) => Some(Scheduling::Deadline(reservation)),
-            None => (policy != PolicySpec::Deadline).then_some(Scheduling::Policy(policy)),
+        match (policy, reservation) {
+            (PolicySpec::Simulated { word, .. }, Some(reservation)) if policy.needs_reservation() => {
+                PolicyPlace::of(word).map(|place| Scheduling::Reserved(place, reservation))
+            }
+            (_, Some(reservation)) => Some(Scheduling::Deadline(reservation)),
+            (_, None) => (!policy.needs_reservation()).then_some(Scheduling::Policy(policy)),
         }
     }
 
@@ -52,6 +73,7 @@ impl Scheduling {
         match self {
             Scheduling::Policy(policy) => policy.word(),
             Scheduling::Deadline(_) => PolicySpec::Deadline.word(),
+            Scheduling::Reserved(place, _) => place.word(),
         }
     }
 
@@ -59,7 +81,7 @@ impl Scheduling {
     pub fn realtime_priority(&self) -> Option<u32> {
         match self {
             Scheduling::Policy(policy) => policy.realtime_priority(),
-            Scheduling::Deadline(_) => None,
+            Scheduling::Deadline(_) | Scheduling::Reserved(..) => None,
         }
     }
 
@@ -75,7 +97,7 @@ impl Scheduling {
                 Some(priority) => 99 - i32::try_from(priority).expect("priorities end at 99"),
                 None => 120 + policy.parameters().nice,
             },
-            Scheduling::Deadline(_) => -1,
+            Scheduling::Deadline(_) | Scheduling::Reserved(..) => -1,
         }
     }
 }
@@ -90,10 +112,16 @@ impl std::fmt::Display for Scheduling {
                     .slice
                     .map_or(Ok(()), |slice| write!(f, " slice {}", slice.to_exact_string()))
             }
-            Scheduling::Deadline(r) => {
+            Scheduling::Deadline(r) | Scheduling::Reserved(_, r) => {
                 let times = [r.runtime, r.deadline, r.period].map(Nanos::to_exact_string).join("/");
                 let flag = |set: bool, word: &'static str| if set { word } else { "" };
-                write!(f, "deadline {times}{}{}", flag(r.reclaim, " reclaim"), flag(r.demote, " demote"))
+                write!(
+                    f,
+                    "{} {times}{}{}",
+                    self.word(),
+                    flag(r.reclaim, " reclaim"),
+                    flag(r.demote, " demote")
+                )
             }
         }
     }
@@ -534,5 +562,16 @@ impl Hardware {
     pub fn move_waiting(&mut self, thread: ThreadId, to: usize) {
         self.migrate(thread, to);
         self.joined.push((to, self.thread(thread).rank));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an event needs stands in the first line of a cache, and no thread takes more than three.
+    #[test]
+    fn a_thread_is_three_lines_of_a_cache() {
+        assert_eq!(size_of::<Thread>(), 192);
     }
 }

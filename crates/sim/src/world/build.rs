@@ -112,7 +112,9 @@ pub(super) fn stage(
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.
     let ids: Vec<CpuId> = CpuSet::first(world.platform.cpus).iter().collect();
-    let schedulers = policies::in_order(&world.platform.schedulers)?;
+    let policies =
+        workload.tasks.iter().map(|task| task.policy).chain(workload.loads.iter().map(|load| load.policy));
+    let schedulers = policies::for_policies(&world.platform.schedulers, policies)?;
     let spec = MachineSpec {
         platform: world.platform.clone(),
         schedulers: schedulers.clone(),
@@ -205,10 +207,9 @@ impl<'a> Builder<'a> {
     fn task(&mut self, workload: &'a Workload, index: usize, task: &'a Task) -> Result<(), WorldError> {
         let object = format!("task.{}", task.name);
         let Some(scheduling) = Scheduling::of(task.policy, task.reservation) else {
-            return refuse(
-                object,
-                "policy `deadline` needs a reservation; give it one or let `plan` find one",
-            );
+            let word = task.policy.word();
+            let why = format!("policy `{word}` needs a reservation; give it one or let `plan` find one");
+            return refuse(object, why);
         };
         if task.release.interval().is_some_and(|interval| !interval.is_positive()) {
             return refuse(object, "its period or gap is not above zero; give it one");
@@ -340,7 +341,9 @@ impl<'a> Builder<'a> {
     fn load(&mut self, index: usize, load: &'a Load) -> Result<(), WorldError> {
         let object = format!("load.{}", load.name);
         let Some(scheduling) = Scheduling::of(load.policy, None) else {
-            return refuse(object, "a load takes no deadline policy; make it a task with a reservation");
+            let word = load.policy.word();
+            let why = format!("a load takes no {word} policy; make it a task with a reservation");
+            return refuse(object, why);
         };
         let group = self.group(&object, load.group.as_deref())?;
         self.group = load.group.as_deref();

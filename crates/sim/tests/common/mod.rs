@@ -118,6 +118,13 @@ impl Bench {
     }
 }
 
+/// A request of the scheduler for too many of them.
+pub fn overcommitted(runtime: Nanos, period: Nanos) -> Scheduling {
+    let policy = PolicySpec::Simulated { word: "overcommit", priority: 0, nice: 0 };
+    let reservation = Reservation::implicit(runtime, period);
+    Scheduling::of(policy, Some(reservation)).expect("it has its reservation")
+}
+
 /// Steps of jobs of constant work on a grid.
 pub fn periodic(period: Nanos, work: Nanos, jobs: i64) -> Vec<Step> {
     (1..=jobs).flat_map(|job| [Step::Run(work), Step::SleepUntil(period * job)]).collect()

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::source::{Diagnostic, nearest};
-use crate::workload::{
-    ActivityKind, Instances, Load, Phase, PolicySpec, Task, TaskBody, ThreadMatch, Workload,
-};
+use crate::workload::{ActivityKind, Instances, Load, Phase, Task, TaskBody, ThreadMatch, Workload};
 use surety_units::{Bytes, Rate};
 
 /// Notes duplicate names, names of nothing, and settings that contradict each other.
@@ -17,12 +15,12 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
     for task in &workload.tasks {
         let path = format!("task.{}", task.name);
         check.group(&path, task.group.as_deref());
-        if task.policy == PolicySpec::Deadline && task.reservation.is_none() {
+        if task.policy.needs_reservation() && task.reservation.is_none() {
             let help =
                 "write `reservation = { runtime = \"5ms\", period = \"40ms\" }`, or let `plan` find one";
             check.wrong(
                 &format!("{path}.policy"),
-                "policy `deadline` needs a reservation".to_owned(),
+                format!("policy `{}` needs a reservation", task.policy.word()),
                 Some(help.to_owned()),
             );
         }
@@ -42,8 +40,9 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
         check.group(&path, load.group.as_deref());
         check.disk(&path, load.disk.as_deref());
         check.keys_of(&path, load);
-        if load.policy == PolicySpec::Deadline {
-            let message = "a load is best effort: it takes no deadline policy".to_owned();
+        if load.policy.needs_reservation() {
+            let word = load.policy.word();
+            let message = format!("a load is best effort: it takes no {word} policy");
             check.wrong(
                 &format!("{path}.policy"),
                 message,

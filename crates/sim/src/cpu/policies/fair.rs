@@ -486,7 +486,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
             (false, true) => return,
             _ => {}
         }
-        if !matches!(new, Scheduling::Policy(PolicySpec::Fair { .. })) {
+        if matches!(new, Scheduling::Policy(PolicySpec::Batch { .. } | PolicySpec::Idle)) {
             return;
         }
         if self.queues.preempts(current, woken) {

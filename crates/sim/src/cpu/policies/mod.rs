@@ -2,8 +2,14 @@
 
 pub mod deadline;
 pub mod fair;
+pub mod high;
+pub mod muqss;
+pub mod overcommit;
 pub mod realtime;
 
+use std::collections::BTreeSet;
+
+use surety_model::workload::{POLICIES, PolicySpec};
 use surety_model::world::WorldError;
 
 use crate::cpu::policy::SchedulerRow;
@@ -12,7 +18,8 @@ use crate::cpu::policy::SchedulerRow;
 const FAIR: &[&str] = &["fair", "batch", "idle"];
 
 /// Every scheduler. Of two that take the same policy a platform names the one it has; where it names none of those that take
-/// a policy, the first does, behind those that stand above it here.
+/// a policy, the first does, behind those that stand above it here. Those whose policies no kernel has take part where the platform
+/// names them or a workload uses their policy.
 pub const SCHEDULERS: &[SchedulerRow] = &[
     SchedulerRow {
         word: "deadline",
@@ -20,25 +27,83 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
         make: |hardware, rank| Box::new(deadline::Deadline::new(hardware, rank)),
     },
     SchedulerRow {
+        word: "overcommit",
+        takes: &["overcommit"],
+        make: |hardware, rank| Box::new(overcommit::Overcommit::new(hardware, rank)),
+    },
+    SchedulerRow {
         word: "realtime",
         takes: &["fifo", "rr"],
         make: |hardware, rank| Box::new(realtime::Realtime::new(hardware, rank)),
+    },
+    SchedulerRow {
+        word: "high",
+        takes: &["high"],
+        make: |hardware, rank| {
+            let fair = fair::eevdf_6_18(hardware, rank);
+            Box::new(high::High::new(hardware, rank, fair))
+        },
     },
     SchedulerRow { word: "fair", takes: FAIR, make: fair::eevdf_6_18 },
     SchedulerRow { word: "cfs-6.1", takes: FAIR, make: fair::cfs },
     SchedulerRow { word: "eevdf-6.12", takes: FAIR, make: fair::eevdf_6_12 },
     SchedulerRow { word: "eevdf-7.2", takes: FAIR, make: fair::eevdf_7_2 },
+    SchedulerRow {
+        word: "muqss",
+        takes: &["fair", "batch", "idle", "iso"],
+        make: |hardware, rank| Box::new(muqss::Muqss::new(hardware, rank)),
+    },
 ];
 
-/// The schedulers of a platform that names these, the most important first, with the table's for the policies that none of
-/// these takes.
+/// The schedulers of a platform that names these, the most important first, with the table's for the policies of kernels that none
+/// of these takes.
 ///
 /// # Errors
 /// Where a name is not in the table, or two of them take the same policy.
 pub fn in_order(words: &[String]) -> Result<Vec<&'static SchedulerRow>, WorldError> {
-    let taken_twice = |order: &[&SchedulerRow], row: &SchedulerRow| {
-        order.iter().flat_map(|other| other.takes).find(|policy| row.takes.contains(policy)).copied()
+    for_policies(words, [])
+}
+
+/// The same with the table's for those of these policies, too, that none of them takes.
+///
+/// # Errors
+/// As [`in_order`], and where the scheduler for a policy takes one that another scheduler has.
+pub fn for_policies(
+    words: &[String],
+    used: impl IntoIterator<Item = PolicySpec>,
+) -> Result<Vec<&'static SchedulerRow>, WorldError> {
+    let mut order = named(words)?;
+    let used: BTreeSet<&'static str> = used.into_iter().map(PolicySpec::word).collect();
+    let is_wanted = |word: &&'static str| {
+        used.contains(word) || POLICIES.iter().any(|row| row.word == *word && !row.is_simulated())
     };
+    for (place, row) in SCHEDULERS.iter().enumerate() {
+        if row.takes.iter().any(is_wanted) && taken_twice(&order, row).is_none() {
+            let is_above = |other: &&SchedulerRow| SCHEDULERS[..place].iter().any(|a| a.word == other.word);
+            let at = order.iter().rposition(is_above).map_or(0, |above| above + 1);
+            order.insert(at, row);
+        }
+    }
+    for word in used {
+        if let Some(row) = SCHEDULERS.iter().find(|row| row.takes.contains(&word))
+            && !order.iter().any(|row| row.takes.contains(&word))
+        {
+            return Err(WorldError::Machine {
+                what: format!("no scheduler of the platform takes the policy `{word}`"),
+                remedy: format!("name the one that does: `--platform class-order={}`", row.word),
+            });
+        }
+    }
+    Ok(order)
+}
+
+/// A policy that a scheduler takes and one of the others, too.
+fn taken_twice(order: &[&SchedulerRow], row: &SchedulerRow) -> Option<&'static str> {
+    order.iter().flat_map(|other| other.takes).find(|policy| row.takes.contains(policy)).copied()
+}
+
+/// The rows of these names.
+fn named(words: &[String]) -> Result<Vec<&'static SchedulerRow>, WorldError> {
     let mut order: Vec<&SchedulerRow> = Vec::new();
     for word in words {
         let Some(row) = SCHEDULERS.iter().find(|row| row.word == word) else {
@@ -56,13 +121,6 @@ pub fn in_order(words: &[String]) -> Result<Vec<&'static SchedulerRow>, WorldErr
         }
         order.push(row);
     }
-    for (place, row) in SCHEDULERS.iter().enumerate() {
-        if taken_twice(&order, row).is_none() {
-            let is_above = |other: &&SchedulerRow| SCHEDULERS[..place].iter().any(|a| a.word == other.word);
-            let at = order.iter().rposition(is_above).map_or(0, |above| above + 1);
-            order.insert(at, row);
-        }
-    }
     Ok(order)
 }
 
@@ -70,7 +128,6 @@ pub fn in_order(words: &[String]) -> Result<Vec<&'static SchedulerRow>, WorldErr
 mod tests {
     use super::*;
     use surety_model::platform::PROFILES;
-    use surety_model::workload::POLICIES;
 
     const KERNEL: [&str; 3] = ["deadline", "realtime", "fair"];
 
@@ -96,14 +153,15 @@ mod tests {
         assert!(words(&["none"]).unwrap_err().contains("there is no scheduler `none`"));
     }
 
-    /// Whatever policy a workload may name, a machine of every platform has a scheduler for it.
+    /// A machine of every platform has a scheduler for each policy of kernels, and of the others those that a workload uses.
     #[test]
     fn every_policy_has_one_scheduler() {
         for (name, of) in PROFILES {
             let order = in_order(&of(1).schedulers).unwrap();
             for policy in POLICIES {
                 let takes = order.iter().filter(|row| row.takes.contains(&policy.word));
-                assert_eq!(takes.count(), 1, "{name}: {}", policy.word);
+                let expected = usize::from(!policy.is_simulated());
+                assert_eq!(takes.count(), expected, "{name}: {}", policy.word);
             }
         }
     }

@@ -455,7 +455,9 @@ pub(super) fn io_priority(given: Option<IoPriority>, scheduling: Scheduling) -> 
     }
     let default = Priority::default();
     match scheduling {
-        Scheduling::Deadline(_) => Priority { class: IoClass::Realtime, ..default },
+        Scheduling::Deadline(_) | Scheduling::Reserved(..) => {
+            Priority { class: IoClass::Realtime, ..default }
+        }
         Scheduling::Policy(policy) => match policy {
             PolicySpec::Fair { nice, .. } | PolicySpec::Batch { nice } => {
                 Priority { level: IoPriority::level_of_nice(nice), ..default }
