@@ -8,8 +8,10 @@ use surety_model::world::{RunOptions, Unobserved, World};
 use surety_units::Nanos;
 
 fn play(text: &str) -> Record {
-    let workload =
-        dialect_of("t.json").unwrap().read("t.json", text).unwrap_or_else(|error| panic!("{error}"));
+    let workload = dialect_of("t.json")
+        .expect("JSON is of rt-app")
+        .read("t.json", text)
+        .unwrap_or_else(|error| panic!("{error}"));
     let duration = Nanos::from_millis(800);
     let options = RunOptions { duration, warm_up: Nanos::ZERO, ..RunOptions::default() };
     HostWorld::new(&RealKernel::new(), None)
@@ -19,7 +21,7 @@ fn play(text: &str) -> Record {
 
 /// Completed passes, the shortest response in milliseconds, and the shortest execution.
 fn passes(record: &Record, name: &str) -> (u64, f64, f64) {
-    let activity = record.activity(name).unwrap();
+    let activity = record.activity(name).expect("it was run");
     let least = |measured: &Option<surety_model::record::Distribution>| {
         let observed = measured.as_ref().and_then(|measured| measured.observed());
         observed.and_then(|observed| observed.moments.min()).map_or(f64::INFINITY, |ns| ns / 1e6)
@@ -78,7 +80,7 @@ fn every_event_ends_and_none_too_soon() {
 #[test]
 fn threads_stay_on_their_cpus_or_are_refused() {
     let text = "{ \"tasks\": { \"t\": { \"cpus\": [1023], \"run\": 1 } } }";
-    let workload = dialect_of("t.json").unwrap().read("t.json", text).unwrap();
+    let workload = dialect_of("t.json").expect("JSON is of rt-app").read("t.json", text).unwrap();
     let options = RunOptions { duration: Nanos::from_millis(50), ..RunOptions::default() };
     let refusal =
         HostWorld::new(&RealKernel::new(), None).run(&workload, &options, &mut Unobserved).unwrap_err();

@@ -11,7 +11,7 @@ use surety_units::Nanos;
 /// Threads on one or two CPUs for a second.
 fn try_play(tasks: &str, cpus: u32) -> Result<Record, WorldError> {
     let text = format!("{{ \"tasks\" : {{ {tasks} }} }}");
-    let dialect = dialect_of("t.json").unwrap();
+    let dialect = dialect_of("t.json").expect("JSON is of rt-app");
     let workload = dialect.read("t.json", &text).unwrap_or_else(|error| panic!("{error}"));
     let options = RunOptions { warm_up: Nanos::ZERO, ..options(1, cpus) };
     world().run(&workload, &options, &mut Unobserved)
@@ -23,9 +23,10 @@ fn play(tasks: &str, cpus: u32) -> Record {
 
 /// Completed passes, the shortest and the longest.
 fn passes(record: &Record, name: &str) -> (u64, Nanos, Nanos) {
-    let activity = record.activity(name).unwrap();
-    let response = activity.response.as_ref().and_then(|response| response.observed()).unwrap();
-    let time = |ns: Option<f64>| Nanos::from_f64_rounded(ns.unwrap());
+    let activity = record.activity(name).expect("it was run");
+    let response =
+        activity.response.as_ref().and_then(|response| response.observed()).expect("it has responses");
+    let time = |ns: Option<f64>| Nanos::from_f64_rounded(ns.expect("it completed"));
     (activity.completed, time(response.moments.min()), time(response.moments.max()))
 }
 

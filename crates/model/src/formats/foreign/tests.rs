@@ -1,3 +1,5 @@
+//! What files of rt-app become, what is refused of them and where, and that all that is read can be written as ours.
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
@@ -223,9 +225,9 @@ proptest! {
     ) {
         let mut text = "{ \"tasks\": {".to_owned();
         for (number, (events, loops, instances)) in threads.iter().enumerate() {
-            let _ = write!(
+            let _ = writeln!(
                 text,
-                "\"t.{number}\": {{ \"instance\": {instances}, \"phases\": {{ \"p\": {{ \"loop\": {loops}, \"run\": 1, {}, }} }} }}, // x\n",
+                "\"t.{number}\": {{ \"instance\": {instances}, \"phases\": {{ \"p\": {{ \"loop\": {loops}, \"run\": 1, {}, }} }} }}, // x",
                 events.join(", "),
             );
         }
