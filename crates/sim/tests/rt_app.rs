@@ -202,3 +202,27 @@ fn passes_of_a_loop_draw_each_for_itself() {
         "{count} {least} {most}"
     );
 }
+
+/// Both are woken while the lock of their condition is still held: they sleep again at once, and are woken from there before
+/// their CPU has chosen another. What they use is the work of their passes, and no time without work.
+#[test]
+fn who_is_woken_while_it_falls_asleep_works_as_much_as_it_has_to() {
+    let sub = "\"policy\": \"SCHED_FIFO\", \"priority\": 36, \"suspend\": \"sub\", \"run\": 100";
+    let record = play(
+        &format!(
+            "\"main\": {{ \"policy\": \"SCHED_FIFO\", \"priority\": 30, \"resume\": \"sub\", \"run\": 3000 }},
+             \"one\": {{ {sub} }}, \"two\": {{ {sub} }},
+             \"other\": {{ \"policy\": \"SCHED_FIFO\", \"priority\": 38, \"run\": 700, \"sleep\": 1100 }}"
+        ),
+        2,
+    );
+    for name in ["one", "two"] {
+        let (completed, _, _) = passes(&record, name);
+        let worked = completed as f64 * 100e-6;
+        assert!(
+            completed > 200 && (share(&record, name) - worked).abs() <= 100e-6,
+            "{name} {completed} {}",
+            share(&record, name)
+        );
+    }
+}
