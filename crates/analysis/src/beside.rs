@@ -88,13 +88,7 @@ pub(crate) fn most_in(task: &Task, window: Nanos) -> Option<Nanos> {
     let (gap, _) = release_distance(task).filter(|(gap, _)| gap.is_positive())?;
     let job = match &task.body {
         TaskBody::Synthetic(Work::Drawn(work)) => declared_bound(work)?,
-        TaskBody::Phases(phases) => {
-            let run = |phase: &Phase| match phase {
-                Phase::Run(work) => declared_bound(work),
-                _ => Some(Nanos::ZERO),
-            };
-            phases.iter().map(run).try_fold(Nanos::ZERO, |sum, time| Some(sum.saturating_add(time?)))?
-        }
+        TaskBody::Phases(phases) => most_of(phases)?,
         _ => return None,
     };
     let threads = match task.instances {
@@ -102,6 +96,20 @@ pub(crate) fn most_in(task: &Task, window: Nanos) -> Option<Nanos> {
     };
     let jobs = (window.div_ceil(gap) + 1).saturating_mul(i64::from(threads));
     Some(Nanos::new(job.get().saturating_mul(jobs)))
+}
+
+/// The most that steps run, where that is declared.
+fn most_of(phases: &[Phase]) -> Option<Nanos> {
+    let run = |phase: &Phase| match phase {
+        Phase::Run(work) => declared_bound(work),
+        Phase::Busy(length) => Some(length.saturating_add(Phase::PIECE)),
+        Phase::Loop { times, phases } => {
+            let each = most_of(phases)?.get();
+            Some(Nanos::new(each.saturating_mul(i64::try_from((*times)?).unwrap_or(i64::MAX))))
+        }
+        _ => Some(Nanos::ZERO),
+    };
+    phases.iter().map(run).try_fold(Nanos::ZERO, |sum, time| Some(sum.saturating_add(time?)))
 }
 
 /// The task under a reservation, where its work is a distribution and its releases are known: with the budget that is left when

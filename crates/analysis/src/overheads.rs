@@ -77,12 +77,22 @@ pub fn interruptions(workload: &Workload, platform: &Platform, but: Option<&str>
 /// How often a job of a task sleeps or waits in its middle.
 fn waits(task: &Task) -> i64 {
     match &task.body {
-        TaskBody::Phases(phases) => {
-            let waits = |phase: &&Phase| !matches!(phase, Phase::Run(_));
-            i64::try_from(phases.iter().filter(waits).count()).unwrap_or(i64::MAX)
-        }
+        TaskBody::Phases(phases) => waits_of(phases),
         _ => 0,
     }
+}
+
+/// The same of steps; what is done for ever counts as often as can be said.
+fn waits_of(phases: &[Phase]) -> i64 {
+    let of = |phase: &Phase| match phase {
+        Phase::Run(_) => 0,
+        Phase::Loop { times, phases } => {
+            let times = times.and_then(|times| i64::try_from(times).ok()).unwrap_or(i64::MAX);
+            waits_of(phases).saturating_mul(times)
+        }
+        _ => 1,
+    };
+    phases.iter().map(of).fold(0, i64::saturating_add)
 }
 
 /// What a budget of a task pays beside its work, at the most.

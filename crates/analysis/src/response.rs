@@ -52,7 +52,7 @@ pub struct ServedTask {
 /// The smallest inter-arrival time and their jitter; `None` when the task has no release rule.
 pub fn release_distance(task: &Task) -> Option<(Nanos, Nanos)> {
     match task.release {
-        Release::Unspecified => None,
+        Release::Unspecified | Release::BackToBack { .. } => None,
         Release::Periodic { period, jitter, .. } => Some((period - jitter, jitter)),
         Release::Sporadic { gap } => Some((gap, Nanos::ZERO)),
     }

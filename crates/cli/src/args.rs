@@ -26,6 +26,7 @@ mod stream;
 mod top;
 mod trace;
 mod validate;
+mod workload;
 
 pub use apply::*;
 pub use device::*;
@@ -36,6 +37,7 @@ pub use stream::*;
 pub use top::*;
 pub use trace::*;
 pub use validate::*;
+pub use workload::*;
 
 /// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that
 /// guarantee it, prove them, put them in force, and measure again.
@@ -121,6 +123,9 @@ pub enum Verb {
     /// Compare the simulator with kernels, scenario by scenario
     #[command(after_help = VALIDATE_EXIT_CODES)]
     Validate(ValidateArgs),
+    /// Write workload files of other programs as our own
+    #[command(after_help = EXIT_CODES)]
+    Workload(WorkloadArgs),
     /// Show results from files: our own JSON, or cyclictest, rtla, fio, HdrHistogram and others
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
@@ -180,9 +185,9 @@ pub struct ReproduceArgs {
 /// How a workload is run.
 #[derive(Clone, Debug, Args)]
 pub struct Running {
-    /// Length of the measurement in each run
-    #[arg(long = "for", value_name = "TIME", default_value = "25s", value_parser = positive)]
-    pub duration: Nanos,
+    /// Length of the measurement in each run [default: that of the workload's `duration`, else 25s]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive)]
+    pub duration: Option<Nanos>,
     /// Warm-up before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub warm_up: Nanos,

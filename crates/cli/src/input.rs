@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use surety_device::profile::Profile;
 use surety_kernel::Kernel;
+use surety_model::formats::foreign::dialect_of;
 use surety_model::formats::toml;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::workload::{
@@ -31,7 +32,7 @@ pub fn read_workload(path: &Path) -> Result<Workload, Failure> {
     Ok(workload)
 }
 
-/// Reads a workload file, its `[vary]` included.
+/// Reads a workload file, its `[vary]` included, or one of another program.
 pub fn read_varied(path: &Path) -> Result<Workload, Failure> {
     let name = path.display().to_string();
     let unreadable = |why: String| {
@@ -39,7 +40,10 @@ pub fn read_varied(path: &Path) -> Result<Workload, Failure> {
             .help("the examples directory holds workload files to start from")
     };
     let text = files::read_text(path, LENGTH_MAX).map_err(unreadable)?;
-    Ok(toml::read(&name, &text)?)
+    Ok(match dialect_of(&name) {
+        Some(dialect) => dialect.read(&name, &text)?,
+        None => toml::read(&name, &text)?,
+    })
 }
 
 /// The texts of the files that a workload names, beside it, else here: recordings of start-ups, profiles of disks.

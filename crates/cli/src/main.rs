@@ -37,6 +37,7 @@ mod stream;
 mod top;
 mod trace;
 mod validate;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -98,6 +99,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Stream(args) => stream::stream(args, session),
         Verb::Reproduce(args) => reproduce::reproduce(args, session),
         Verb::Validate(args) => validate::validate(args, session),
+        Verb::Workload(args) => workload::workload(args, session),
         Verb::Report(args) => report::report(args, session),
         Verb::Doctor(args) => doctor::doctor(args, session),
         Verb::Completions(args) => manual::completions(args, session),

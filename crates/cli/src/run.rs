@@ -28,11 +28,14 @@ use crate::trace::output::TraceOutput;
 /// What a page says where nothing is known of who ran.
 pub const WITHOUT_TIMELINE: &str = "Who ran around the longest response is drawn of tasks in a traced world: run as root, or with --on sim, without --no-trace.";
 
+/// Length of the measurement where neither the command nor the workload says it.
+const DURATION: Nanos = Nanos::from_secs(25);
+
 /// The options of one run.
 pub fn options_of(running: &Running, workload: &Workload, session: &Session) -> Result<RunOptions, Failure> {
     Ok(RunOptions {
         seed: running.seed,
-        duration: running.duration,
+        duration: running.duration.or(workload.duration).unwrap_or(DURATION),
         warm_up: running.warm_up,
         cpus: running.cpus,
         cancel: session.cancel.clone(),

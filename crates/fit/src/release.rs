@@ -60,6 +60,7 @@ impl ReleaseFit {
             Release::Sporadic { gap } => {
                 format!("sporadic, at least {gap} apart in {} intervals", self.distances)
             }
+            Release::BackToBack { .. } => "back to back".to_owned(),
             Release::Unspecified => "no release rule".to_owned(),
         }
     }

@@ -279,6 +279,11 @@ impl Stage<'_> {
             (None, _) => attr_of_policy(task.policy),
         };
         let is_deadline = wanted.policy.is_deadline();
+        if let Some(cpus) = task.cpus.filter(|cpus| !cpus.iter().all(|cpu| self.cpus.contains(cpu))) {
+            let why =
+                format!("its CPUs {cpus} are not all among those of the run, {}; correct `cpus`", self.cpus);
+            return Err(self.unsupported(task, &why));
+        }
         if task.thread_of().is_some() {
             // It takes part once its program has made it.
             return Ok(());
@@ -291,7 +296,8 @@ impl Stage<'_> {
                     // It is judged by the CPU it waits on, and stays there as long as no other deadline thread runs there: it
                     // begins where it belongs.
                     let turn = self.first_cpus.of_task(index, instance);
-                    let first = turn.map_or(self.cpus, |turn| CpuSet::single(turn.cpu));
+                    let own = task.cpus.unwrap_or(self.cpus);
+                    let first = turn.map_or(own, |turn| CpuSet::single(turn.cpu));
                     let begins = if self.homes.contains_key(&task.name) { unpinned } else { first };
                     let _confined = is_deadline.then(|| Confined::to(self.kernel, begins));
                     // Under its reservation it cannot be moved.
@@ -303,7 +309,8 @@ impl Stage<'_> {
                 }
                 TaskBody::Match(which) => (self.find_thread(task, which)?, Body::Found),
             };
-            let affinity = task.instances.pinned_to(instance, &self.cpus).map_or(unpinned, CpuSet::single);
+            let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single);
+            let affinity = pinned.or(task.cpus).unwrap_or(unpinned);
             participants.members.push(Member {
                 activity: Activity::Task(index),
                 tid,

@@ -1,13 +1,14 @@
-//! [`SharedObjects`]: the locks and events the tasks of a run share, by the names the workload gives them.
+//! [`SharedObjects`]: the locks, events, conditions and barriers the tasks of a run share, by the names the workload gives them.
 //!
 //! Every wait ends with the run: locks and events end their waits at an instant, and [`SharedObjects::close`] ends all of them
 //! but those for a lock with inheritance, which end when its holder, itself at its end, gives it back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use surety_kernel::KernelError;
 use surety_kernel::futex::{Event, PlainLock, PriorityLock, Waited};
-use surety_model::workload::{LockProtocol, Phase, TaskBody, Workload};
+use surety_model::workload::{LockProtocol, Phase, Workload};
 use surety_units::Nanos;
 
 /// A lock.
@@ -17,6 +18,45 @@ enum Lock {
     Lending(PriorityLock),
 }
 
+/// Those who wait at one condition or barrier: each for an event of its own, in the order in which they came.
+#[derive(Debug, Default)]
+struct Line {
+    state: Mutex<Waiting>,
+    /// Of a barrier: how many have to come.
+    parties: usize,
+}
+
+/// Who waits.
+#[derive(Debug, Default)]
+struct Waiting {
+    events: VecDeque<Arc<Event>>,
+    /// Whether nobody waits any more.
+    closed: bool,
+}
+
+impl Waiting {
+    /// Has a thread wait for its event; not where nobody waits any more.
+    fn join(&mut self, own: &Arc<Event>) {
+        if self.closed {
+            own.close();
+        } else {
+            self.events.push_back(Arc::clone(own));
+        }
+    }
+
+    /// Lets all go.
+    fn release(&mut self) {
+        self.events.drain(..).for_each(|waiter| waiter.signal());
+    }
+}
+
+impl Line {
+    /// What is done while nobody else comes or is let go.
+    fn with<R>(&self, act: impl FnOnce(&mut Waiting) -> R) -> R {
+        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// The locks and events of a run.
 #[derive(Debug, Default)]
 pub(crate) struct SharedObjects {
@@ -24,14 +64,17 @@ pub(crate) struct SharedObjects {
     events: Vec<Event>,
     lock_places: BTreeMap<String, usize>,
     event_places: BTreeMap<String, usize>,
+    lines: Vec<Line>,
+    conditions: BTreeMap<String, usize>,
+    barriers: BTreeMap<String, usize>,
 }
 
 impl SharedObjects {
-    /// All that the workload names.
+    /// All that the workload names, in a run on so many CPUs.
     ///
     /// # Errors
     /// A kernel without locks that lend priority, where the workload has one.
-    pub fn of(workload: &Workload) -> Result<SharedObjects, KernelError> {
+    pub fn of(workload: &Workload, cpus: u32) -> Result<SharedObjects, KernelError> {
         let mut shared = SharedObjects::default();
         for resource in &workload.resources {
             let lock = match resource.protocol {
@@ -41,19 +84,41 @@ impl SharedObjects {
             shared.lock_places.insert(resource.name.clone(), shared.locks.len());
             shared.locks.push(lock);
         }
-        let phases = workload.tasks.iter().filter_map(|task| match &task.body {
-            TaskBody::Phases(phases) => Some(phases),
-            _ => None,
-        });
-        for phase in phases.flatten() {
-            if let Phase::Wait(name) | Phase::Signal(name) = phase
-                && !shared.event_places.contains_key(name)
-            {
-                shared.event_places.insert(name.clone(), shared.events.len());
-                shared.events.push(Event::default());
+        for phase in workload.tasks.iter().flat_map(|task| task.body.leaves()) {
+            let SharedObjects { events, event_places, lines, conditions, barriers, .. } = &mut shared;
+            match phase {
+                Phase::Wait(name) | Phase::Signal(name) => {
+                    event_places.entry(name.clone()).or_insert_with(|| {
+                        events.push(Event::default());
+                        events.len() - 1
+                    });
+                }
+                Phase::Await { condition: name, .. } | Phase::Notify(name) | Phase::NotifyAll(name) => {
+                    conditions.entry(name.clone()).or_insert_with(|| {
+                        lines.push(Line::default());
+                        lines.len() - 1
+                    });
+                }
+                Phase::Barrier(name) => {
+                    barriers.entry(name.clone()).or_insert_with(|| {
+                        lines.push(Line { parties: workload.parties(name, cpus), ..Line::default() });
+                        lines.len() - 1
+                    });
+                }
+                _ => {}
             }
         }
         Ok(shared)
+    }
+
+    /// The place of a condition.
+    pub fn condition_named(&self, name: &str) -> Option<usize> {
+        self.conditions.get(name).copied()
+    }
+
+    /// The place of a barrier.
+    pub fn barrier_named(&self, name: &str) -> Option<usize> {
+        self.barriers.get(name).copied()
     }
 
     /// The place of a lock.
@@ -95,6 +160,37 @@ impl SharedObjects {
         self.events[event].signal();
     }
 
+    /// Stands in the line of a condition, waiting for an event of the caller's.
+    pub fn join(&self, condition: usize, own: &Arc<Event>) {
+        self.lines[condition].with(|line| line.join(own));
+    }
+
+    /// Lets the first who waits for a condition go.
+    pub fn notify(&self, condition: usize) {
+        if let Some(first) = self.lines[condition].with(|line| line.events.pop_front()) {
+            first.signal();
+        }
+    }
+
+    /// Lets all go who wait for a condition.
+    pub fn notify_all(&self, condition: usize) {
+        self.lines[condition].with(Waiting::release);
+    }
+
+    /// Comes to a barrier; whether the caller has to wait for its event. The last who comes lets all others go.
+    pub fn arrive(&self, barrier: usize, own: &Arc<Event>) -> bool {
+        let line = &self.lines[barrier];
+        line.with(|waiting| {
+            let waits = waiting.events.len() + 1 < line.parties;
+            if waits {
+                waiting.join(own);
+            } else {
+                waiting.release();
+            }
+            waits
+        })
+    }
+
     /// Ends the waits of a run that is given up.
     pub fn close(&self) {
         for lock in &self.locks {
@@ -103,5 +199,11 @@ impl SharedObjects {
             }
         }
         self.events.iter().for_each(Event::close);
+        for line in &self.lines {
+            line.with(|waiting| {
+                waiting.closed = true;
+                waiting.events.drain(..).for_each(|waiter| waiter.close());
+            });
+        }
     }
 }

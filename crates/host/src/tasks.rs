@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use surety_kernel::KernelError;
 use surety_kernel::clock::{self, ThreadTime};
-use surety_kernel::futex::Waited;
+use surety_kernel::futex::{Event, Waited};
+use surety_kernel::thread::give_way;
 use surety_kernel::tracefs::Marker;
-use surety_model::activation::{Activations, Stamp, draw_key, run_key};
+use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{JobMarker, JobUse};
-use surety_model::workload::{Phase, Task, TaskBody, Work};
+use surety_model::workload::{Course, Phase, Task, TaskBody, Walk, Work, leaves};
 use surety_units::Nanos;
 
 use crate::meter::{Metered, ShareMeter};
@@ -41,11 +42,20 @@ pub struct TaskRun {
 enum Step {
     /// CPU time drawn under this name; `None`: never done.
     Run(Option<TimeDistribution>, String),
+    Busy(Nanos),
     Sleep(Nanos),
+    /// Of the timer of this place: how far it moves on, and whether a late use leaves it where it is.
+    Timer(usize, Nanos, bool),
     Lock(usize),
     Unlock(usize),
     Wait(usize),
     Signal(usize),
+    /// A condition, and the lock that is given back meanwhile.
+    Await(usize, usize),
+    Notify(usize),
+    NotifyAll(usize),
+    Barrier(usize),
+    Yield,
 }
 
 /// What a made task does, ready to run.
@@ -55,6 +65,7 @@ pub(crate) struct TaskBodySpec {
     key: String,
     /// What each job does.
     steps: Vec<Step>,
+    course: Course,
     /// Where it meets others.
     shared: Arc<SharedObjects>,
     /// When jobs come.
@@ -70,14 +81,15 @@ impl TaskBodySpec {
     /// The body of instance `instance` of a task; `None` when it is not a made task this world can run.
     pub fn of(task: &Task, instance: u32, seed: u64, shared: &Arc<SharedObjects>) -> Option<TaskBodySpec> {
         let key = draw_key(&task.name, instance);
-        let steps = match &task.body {
-            TaskBody::Synthetic(Work::Forever) => vec![Step::Run(None, key.clone())],
-            TaskBody::Synthetic(Work::Drawn(work)) => vec![Step::Run(Some(work.clone()), key.clone())],
-            TaskBody::Phases(phases) => steps_of(phases, &key, shared)?,
+        let only = |work| (vec![Step::Run(work, key.clone())], Course::straight(1));
+        let (steps, course) = match &task.body {
+            TaskBody::Synthetic(Work::Forever) => only(None),
+            TaskBody::Synthetic(Work::Drawn(work)) => only(Some(work.clone())),
+            TaskBody::Phases(phases) => (steps_of(phases, &key, shared)?, Course::of(phases)),
             _ => return None,
         };
         let plan = Activations::of(task, &key, seed);
-        Some(TaskBodySpec { key, steps, shared: Arc::clone(shared), plan, seed })
+        Some(TaskBodySpec { key, steps, course, shared: Arc::clone(shared), plan, seed })
     }
 
     /// What is returned when there was no run.
@@ -95,6 +107,9 @@ impl TaskBodySpec {
             marker,
             meter: ShareMeter::new(*window),
             held: Vec::with_capacity(self.steps.len()),
+            walk: self.course.walk(),
+            timers: vec![None; self.steps.len()],
+            own: Arc::default(),
             time: ThreadTime::read(),
             trouble: None,
         };
@@ -122,13 +137,21 @@ impl TaskBodySpec {
         TaskRun { plan: self.plan.clone(), stamps, metered: meter.finish(), trouble }
     }
 
-    /// The work of each `run` phase of a job, drawn before the job begins.
+    /// The work of each `run` phase of a job by its place among the steps, drawn before the job begins.
     fn draw(&self, job: u64, works: &mut Vec<Nanos>) {
         works.clear();
-        for step in &self.steps {
-            if let Step::Run(work, key) = step {
-                works.push(work.as_ref().map_or(Nanos::MAX, |w| w.draw(self.seed, key, job)));
-            }
+        works.extend(self.steps.iter().map(|step| match step {
+            Step::Run(work, key) => work.as_ref().map_or(Nanos::MAX, |w| w.draw(self.seed, key, job)),
+            _ => Nanos::ZERO,
+        }));
+    }
+
+    /// That of a `run` in a later pass of a loop: the same where it is constant.
+    fn draw_again(&self, job: u64, step: usize, before: u64, first: Nanos) -> Nanos {
+        match &self.steps[step] {
+            Step::Run(Some(TimeDistribution::Constant(_)), _) => first,
+            Step::Run(Some(work), key) => work.draw(self.seed, &again_key(key, before), job),
+            _ => first,
         }
     }
 }
@@ -136,20 +159,42 @@ impl TaskBodySpec {
 /// Phases with the places of what they name.
 fn steps_of(phases: &[Phase], key: &str, shared: &SharedObjects) -> Option<Vec<Step>> {
     let mut runs = 0;
-    let step = |phase: &Phase| {
-        Some(match phase {
+    let mut timers: Vec<&str> = Vec::new();
+    let mut steps = Vec::new();
+    for phase in leaves(phases) {
+        steps.push(match phase {
             Phase::Run(work) => {
                 runs += 1;
                 Step::Run(Some(work.clone()), run_key(key, runs - 1))
             }
+            Phase::Busy(length) => Step::Busy(*length),
             Phase::Sleep(length) => Step::Sleep(*length),
+            Phase::Timer(timer) => {
+                Step::Timer(place_of(&mut timers, &timer.name), timer.period, timer.absolute)
+            }
             Phase::Lock(name) => Step::Lock(shared.lock_named(name)?),
             Phase::Unlock(name) => Step::Unlock(shared.lock_named(name)?),
             Phase::Wait(name) => Step::Wait(shared.event_named(name)?),
             Phase::Signal(name) => Step::Signal(shared.event_named(name)?),
-        })
-    };
-    phases.iter().map(step).collect()
+            Phase::Await { condition, lock } => {
+                Step::Await(shared.condition_named(condition)?, shared.lock_named(lock)?)
+            }
+            Phase::Notify(name) => Step::Notify(shared.condition_named(name)?),
+            Phase::NotifyAll(name) => Step::NotifyAll(shared.condition_named(name)?),
+            Phase::Barrier(name) => Step::Barrier(shared.barrier_named(name)?),
+            Phase::Yield => Step::Yield,
+            Phase::Loop { .. } => return None,
+        });
+    }
+    Some(steps)
+}
+
+/// The place of a name among those that were met.
+fn place_of<'n>(names: &mut Vec<&'n str>, name: &'n str) -> usize {
+    names.iter().position(|known| *known == name).unwrap_or_else(|| {
+        names.push(name);
+        names.len() - 1
+    })
 }
 
 /// The thread of a task while it runs.
@@ -160,6 +205,12 @@ struct Thread<'a> {
     meter: ShareMeter,
     /// The locks it holds.
     held: Vec<usize>,
+    /// Where its job stands.
+    walk: Walk,
+    /// Its timers, in workload time, where they were used.
+    timers: Vec<Option<Nanos>>,
+    /// What it waits for at conditions and barriers.
+    own: Arc<Event>,
     time: ThreadTime,
     trouble: Option<String>,
 }
@@ -170,40 +221,28 @@ impl Thread<'_> {
         let (begun, used_before) = self.time.now();
         mark(self.marker, JobMarker::Begin { job, release: self.window.begin + release });
         self.meter.look(begun);
-        let mut works = works.iter();
         // The first phase pays for the marker; the others begin where they begin.
         let mut begin = Some(used_before);
         let mut done = true;
         let mut end = None;
-        for step in &body.steps {
+        self.walk.restart();
+        while let Some(taken) = self.walk.next(&body.course) {
             let phase_begin = begin.take();
             end = None;
-            done = match step {
+            done = match body.steps[taken.leaf] {
                 Step::Run(..) => {
-                    let work = *works.next().expect("one is drawn for each");
+                    let first = works[taken.leaf];
+                    let work = match taken.before {
+                        0 => first,
+                        before => body.draw_again(job, taken.leaf, before, first),
+                    };
                     let begin = phase_begin.unwrap_or_else(|| self.time.now().1);
                     let target = begin.saturating_add(work);
                     let (now, used) = self.burn(target);
                     end = Some((now, used));
                     used >= target
                 }
-                Step::Sleep(length) => self.sleep(*length),
-                Step::Lock(lock) => {
-                    let taken = self.wait_for(body.shared.lock(*lock, self.window.end));
-                    if taken {
-                        self.held.push(*lock);
-                    }
-                    taken
-                }
-                Step::Unlock(lock) => {
-                    self.held.retain(|held| held != lock);
-                    self.note(body.shared.unlock(*lock))
-                }
-                Step::Wait(event) => self.wait_for(body.shared.wait(*event, self.window.end)),
-                Step::Signal(event) => {
-                    body.shared.signal(*event);
-                    true
-                }
+                ref step => self.step(step, body),
             };
             if !done {
                 break;
@@ -223,6 +262,78 @@ impl Thread<'_> {
         }
     }
 
+    /// A step that is no run; false when the run ended meanwhile.
+    fn step(&mut self, step: &Step, body: &TaskBodySpec) -> bool {
+        let shared = &body.shared;
+        match *step {
+            Step::Run(..) => true,
+            Step::Busy(length) => self.keep_busy(length),
+            Step::Sleep(length) => self.sleep_until(clock::monotonic().saturating_add(length)),
+            Step::Timer(timer, period, absolute) => {
+                let now = self.window.since_begin(clock::monotonic());
+                let next = self.timers[timer].unwrap_or(body.plan.start()) + period;
+                self.timers[timer] = Some(if absolute { next } else { next.max(now) });
+                next <= now || self.sleep_until(self.window.begin + next)
+            }
+            Step::Lock(lock) => self.take(lock, body),
+            Step::Unlock(lock) => self.give_back(lock, body),
+            Step::Wait(event) => self.wait_for(shared.wait(event, self.window.end)),
+            Step::Await(condition, lock) => {
+                shared.join(condition, &self.own);
+                self.give_back(lock, body)
+                    && self.wait_for(self.own.wait(self.window.end))
+                    && self.take(lock, body)
+            }
+            Step::Barrier(barrier) => {
+                !shared.arrive(barrier, &self.own) || self.wait_for(self.own.wait(self.window.end))
+            }
+            Step::Signal(event) => {
+                shared.signal(event);
+                true
+            }
+            Step::Notify(condition) => {
+                shared.notify(condition);
+                true
+            }
+            Step::NotifyAll(condition) => {
+                shared.notify_all(condition);
+                true
+            }
+            Step::Yield => {
+                give_way();
+                true
+            }
+        }
+    }
+
+    fn take(&mut self, lock: usize, body: &TaskBodySpec) -> bool {
+        let taken = self.wait_for(body.shared.lock(lock, self.window.end));
+        if taken {
+            self.held.push(lock);
+        }
+        taken
+    }
+
+    fn give_back(&mut self, lock: usize, body: &TaskBodySpec) -> bool {
+        self.held.retain(|held| *held != lock);
+        self.note(body.shared.unlock(lock))
+    }
+
+    /// Uses CPU time in pieces until so long has passed.
+    fn keep_busy(&mut self, length: Nanos) -> bool {
+        let (begun, mut used) = self.time.now();
+        let until = begun.saturating_add(length);
+        let mut now = begun;
+        while now < until {
+            let target = used + Phase::PIECE;
+            (now, used) = self.burn(target);
+            if used < target {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Uses CPU time until it amounts to `target`, or less when the run ends before; the instant, and what it amounts to.
     fn burn(&mut self, target: Nanos) -> (Nanos, Nanos) {
         let Thread { time, meter, gate, window, .. } = self;
@@ -232,9 +343,8 @@ impl Thread<'_> {
         })
     }
 
-    /// Sleeps; false when the run ended meanwhile.
-    fn sleep(&mut self, length: Nanos) -> bool {
-        let until = clock::monotonic().saturating_add(length);
+    /// Sleeps until an instant; false when the run ended meanwhile.
+    fn sleep_until(&mut self, until: Nanos) -> bool {
         let slept = self.gate.sleep_until(until.min(self.window.end));
         self.meter.slept();
         slept && until < self.window.end

@@ -270,7 +270,7 @@ impl HostWorld<'_> {
         let handlers = cpus.lowest().filter(|_| self.partitioned);
         let sides = Sides { inside: cpus, outside: self.outside, handlers };
         let devices = Devices::prepare(workload, &self.equipment, kernel, sides, cancel)?;
-        let shared = SharedObjects::of(workload).map_err(|error| WorldError::Machine {
+        let shared = SharedObjects::of(workload, cpus.len() as u32).map_err(|error| WorldError::Machine {
             what: "tasks of the workload share a lock with protocol `inherit`".to_owned(),
             remedy: error.to_string(),
         })?;
@@ -612,6 +612,10 @@ fn check_supported(workload: &Workload, equipment: &Equipment) -> Result<(), Wor
         if let Some(why) = interrupts::objection(irq, equipment.get(interrupts::role_of(irq))) {
             return refuse(format!("irq.{}", irq.name), &why);
         }
+    }
+    if let Some(task) = workload.tasks.iter().find(|task| task.group.is_some()) {
+        let why = "this world puts no tasks into control groups; simulate it, or leave `group` out";
+        return refuse(format!("task.{}", task.name), why);
     }
     match workload.beyond_kernels() {
         Some((object, why)) => refuse(object, why),

@@ -25,6 +25,8 @@ pub struct Activations {
     pub jobs: u64,
     /// Its work never ends: it has no activations.
     pub endless: bool,
+    /// How long a job takes at least on average, where the next comes when it is done.
+    pub pass: Option<Nanos>,
 }
 
 /// Distances of releases, drawn for each job from a stream of their own.
@@ -73,15 +75,13 @@ impl Activations {
             sleep: task.sleep,
             jobs: task.jobs.unwrap_or(u64::MAX),
             endless: task.is_endless(),
+            pass: matches!(task.release, Release::BackToBack { .. }).then(|| task.usual_pass()),
         }
     }
 
     /// The first point of the grid.
     pub fn start(&self) -> Nanos {
-        match self.release {
-            Release::Periodic { start, .. } => start,
-            _ => Nanos::ZERO,
-        }
+        self.release.start()
     }
 
     /// When job `job` is planned, its predecessor having been planned for `before`; there is an interval.
@@ -108,10 +108,13 @@ impl Activations {
     ///
     /// `queue`: the next planned release, passed or not. `skip`: the first that is not before the completion; those
     /// between are given up. A relative sleeper looks at the clock when its job is done and sleeps for the rest
-    /// of the period, so a late job moves the whole grid. `None` where there is no grid or no further job.
+    /// of the period, so a late job moves the whole grid. Back to back: at the completion. `None` where there is no grid or no further job.
     pub fn after(&self, job: u64, release: Nanos, completion: Nanos) -> Option<(u64, Nanos)> {
-        let interval = self.release.interval()?;
         let follower = job + 1;
+        if let Release::BackToBack { .. } = self.release {
+            return (follower < self.jobs).then_some((follower, completion));
+        }
+        let interval = self.release.interval()?;
         let next = match (self.sleep, self.late) {
             (Sleep::Relative, _) => {
                 (follower, self.next_release(follower, release, interval).max(completion))
@@ -138,7 +141,11 @@ impl Activations {
         let mean = self.spacing.as_ref().map(|s| Nanos::from_f64_rounded(s.distances.mean_ns()));
         let planned = match self.release.interval().map(|gap| mean.map_or(gap, |mean| mean.max(gap))) {
             Some(interval) => length.div_ceil(interval).max(0).unsigned_abs() + 2,
-            None => 2,
+            None => match self.pass {
+                Some(pass) if pass.is_positive() => length.div_ceil(pass).max(0).unsigned_abs() + 2,
+                Some(_) => u64::MAX,
+                None => 2,
+            },
         };
         planned.min(self.jobs)
     }
@@ -146,7 +153,7 @@ impl Activations {
     /// What became of every planned activation whose release lies in `[observe, end)`, told by the jobs that ran.
     ///
     /// An activation that did not run was skipped when a later one ran or when, under `skip`, a job was still open past
-    /// its release; else it is open. A relative sleeper's grid moves with every job: what ran is all there was. Endless
+    /// its release; else it is open. The releases of a relative sleeper and of jobs back to back follow from what ran, which is all there was. Endless
     /// work has none.
     pub fn outcomes(&self, stamps: &[Stamp], observe: Nanos, end: Nanos) -> Vec<JobOutcome> {
         let outcome = |s: &Stamp| match s.completion {
@@ -161,12 +168,14 @@ impl Activations {
         if self.endless {
             return Vec::new();
         }
-        let Some(interval) = self.release.interval() else {
-            return stamps.iter().map(outcome).collect();
+        let is_back_to_back = matches!(self.release, Release::BackToBack { .. });
+        let interval = match self.release.interval() {
+            None if !is_back_to_back => return stamps.iter().map(outcome).collect(),
+            interval => interval,
         };
-        if self.sleep == Sleep::Relative {
+        let Some(interval) = interval.filter(|_| self.sleep == Sleep::Absolute) else {
             return stamps.iter().filter(|s| s.release >= observe).map(outcome).collect();
-        }
+        };
         let last = stamps.last();
         let mut stamps = stamps.iter().peekable();
         let mut outcomes = Vec::new();
@@ -216,6 +225,11 @@ pub fn first_tick(platform: &Platform, seed: u64) -> Nanos {
 /// The name instance `instance` of a task draws its work under.
 pub fn draw_key(task: &str, instance: u32) -> String {
     if instance == 0 { task.to_owned() } else { format!("{task}#{instance}") }
+}
+
+/// The name a `run` phase draws under that its job has taken `before` times before, in a loop.
+pub fn again_key(run_key: &str, before: u64) -> String {
+    if before == 0 { run_key.to_owned() } else { format!("{run_key}~{before}") }
 }
 
 /// The name the `place`-th `run` phase of a job draws under, of the thread that draws under `key`.

@@ -6,7 +6,7 @@
 
 use surety_units::{CpuId, CpuSet, Nanos};
 
-use crate::workload::{Instances, Release, TaskBody, Workload};
+use crate::workload::{Instances, TaskBody, Workload};
 
 /// The turn of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Turn {
 }
 
 /// The CPUs of a run in turn: in the order in which threads are first released, of equal ones tasks first, then loads, each instance a step.
-/// So who comes later, or never, changes nothing of the others. Threads pinned to a CPU and programs have no turn.
+/// So who comes later, or never, changes nothing of the others. Threads with CPUs of their own and programs have no turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstCpus {
     cpus: Vec<CpuId>,
@@ -33,13 +33,9 @@ impl FirstCpus {
     /// For a workload in the order in which its threads are made, on these CPUs.
     pub fn of(workload: &Workload, cpus: &CpuSet) -> FirstCpus {
         let is_made = |body: &TaskBody| matches!(body, TaskBody::Synthetic(_) | TaskBody::Phases(_));
-        let start = |release: &Release| match release {
-            Release::Periodic { start, .. } => *start,
-            _ => Nanos::ZERO,
-        };
         let of_tasks = workload.tasks.iter().map(|task| {
-            (is_made(&task.body) && takes_turns(task.instances))
-                .then(|| (start(&task.release), task.instances))
+            (is_made(&task.body) && takes_turns(task.instances) && task.cpus.is_none())
+                .then(|| (task.release.start(), task.instances))
         });
         let of_loads =
             workload.loads.iter().map(|load| takes_turns(load.count).then_some((Nanos::ZERO, load.count)));
@@ -82,7 +78,7 @@ fn takes_turns(instances: Instances) -> bool {
 mod tests {
     use super::*;
     use crate::distribution::TimeDistribution;
-    use crate::workload::Task;
+    use crate::workload::{Release, Task};
 
     #[test]
     fn threads_take_the_cpus_in_turn() {

@@ -3,6 +3,7 @@
 
 mod activity;
 mod beyond;
+mod course;
 mod fault;
 mod io_priority;
 mod irq;
@@ -25,12 +26,13 @@ use crate::source::Source;
 
 pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
+pub use course::{Course, Taken, Walk};
 pub use fault::{Fails, Fault};
 pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
 pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
-pub use phases::Phase;
+pub use phases::{Phase, Timer, leaves};
 pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};
 pub use rights::Rights;
 pub use threads::{ThreadMatch, ThreadRole};
@@ -40,6 +42,8 @@ pub use threads::{ThreadMatch, ThreadRole};
 pub struct Workload {
     /// One line for people.
     pub title: Option<String>,
+    /// How long it is run where nothing else is said.
+    pub duration: Option<Nanos>,
     /// Threads and programs that need CPU time.
     pub tasks: Vec<Task>,
     /// Interrupt sources with their handling threads.
@@ -86,6 +90,8 @@ pub struct Task {
     /// Control group, by name.
     pub group: Option<String>,
     pub instances: Instances,
+    /// CPUs its threads may use, by their numbers on the machine of the run; `None`: those of the run.
+    pub cpus: Option<CpuSet>,
     /// Ends after this many jobs.
     pub jobs: Option<u64>,
     /// Whether it sleeps until a time or for a time.
@@ -161,13 +167,26 @@ pub enum Release {
         /// Smallest distance.
         gap: Nanos,
     },
+    /// Each at the instant at which the one before was done.
+    BackToBack {
+        /// The first.
+        start: Nanos,
+    },
 }
 
 impl Release {
+    /// When the first is planned.
+    pub fn start(&self) -> Nanos {
+        match self {
+            Release::Periodic { start, .. } | Release::BackToBack { start } => *start,
+            Release::Unspecified | Release::Sporadic { .. } => Nanos::ZERO,
+        }
+    }
+
     /// Period or smallest gap.
     pub fn interval(&self) -> Option<Nanos> {
         match self {
-            Release::Unspecified => None,
+            Release::Unspecified | Release::BackToBack { .. } => None,
             Release::Periodic { period, .. } => Some(*period),
             Release::Sporadic { gap } => Some(*gap),
         }
@@ -615,6 +634,7 @@ impl Task {
             policy: PolicySpec::default(),
             group: None,
             instances: Instances::Count(1),
+            cpus: None,
             jobs: None,
             sleep: Sleep::default(),
             promises: Vec::new(),

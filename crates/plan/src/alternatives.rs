@@ -92,7 +92,7 @@ impl Alternative {
                     match &mut task.release {
                         Release::Periodic { period, .. } => *period = *time,
                         Release::Sporadic { gap } => *gap = *time,
-                        Release::Unspecified => {}
+                        Release::Unspecified | Release::BackToBack { .. } => {}
                     }
                 }
                 for irq in workload.irqs.iter_mut().filter(|i| i.name == refusal.activity) {

@@ -1,4 +1,4 @@
-//! The fuzz targets `workload`, `plan` and `record` without a fuzzer: their corpora, and cut, flipped and extreme ones of them.
+//! The fuzz targets `workload`, `foreign`, `plan` and `record` without a fuzzer: their corpora, and cut, flipped and extreme ones of them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
@@ -7,6 +7,8 @@ use std::path::Path;
 
 use surety_stats::Pcg;
 
+#[path = "../../../fuzz/bodies/foreign.rs"]
+mod foreign;
 #[path = "../../../fuzz/bodies/plan.rs"]
 mod plan;
 #[path = "../../../fuzz/bodies/record.rs"]
@@ -59,6 +61,11 @@ fn try_all(name: &str, rounds: u64, survives: fn(&[u8])) {
 #[test]
 fn any_bytes_as_a_workload_are_survived() {
     try_all("workload", 400, workload::survives);
+}
+
+#[test]
+fn any_bytes_as_a_workload_of_another_program_are_survived() {
+    try_all("foreign", 1000, foreign::survives);
 }
 
 #[test]

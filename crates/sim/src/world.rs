@@ -27,6 +27,7 @@ mod interrupts;
 mod io;
 mod jobs;
 mod links;
+mod meetings;
 
 use std::collections::BTreeMap;
 

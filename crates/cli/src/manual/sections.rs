@@ -480,6 +480,24 @@ const ROWS: &[Row] = &[
         documents: &["docs/validation.md", "docs/simulator.md"],
     },
     Row {
+        verb: "workload",
+        examples: &[(
+            "A file of rt-app as one of ours",
+            "surety workload convert load.json --output load.toml",
+        )],
+        see: &["surety-workload-convert(1)", "surety-run(1)"],
+        documents: &["docs/formats/rt-app.md", "docs/formats/workload.md"],
+    },
+    Row {
+        verb: "workload convert",
+        examples: &[
+            ("See what a file of rt-app becomes", "surety workload convert load.json"),
+            ("Keep it", "surety workload convert load.json --output load.toml"),
+        ],
+        see: &["surety-run(1)", "rt-app(1)"],
+        documents: &["docs/formats/rt-app.md", "docs/formats/workload.md"],
+    },
+    Row {
         verb: "report",
         examples: &[
             ("Results as a page", "surety report results.json --html page.html"),

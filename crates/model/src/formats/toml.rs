@@ -7,6 +7,7 @@ mod check;
 mod disks;
 mod keys;
 mod links;
+mod phases;
 mod read;
 mod rights;
 mod table;
@@ -18,6 +19,8 @@ use std::collections::BTreeMap;
 
 use crate::source::{Diagnostics, Source};
 use crate::workload::Workload;
+
+pub(in crate::formats) use check::references;
 
 /// The format's version this program reads and writes.
 pub const FORMAT: i64 = 1;

@@ -2,7 +2,7 @@
 
 use surety_units::Nanos;
 
-use super::{LockProtocol, Task, TaskBody, Workload};
+use super::{LockProtocol, Task, TaskBody, Work, Workload};
 use crate::distribution::TimeDistribution;
 
 /// One step of a job. A job gives back every resource it takes, and takes none twice ([`crate::formats::toml`] checks).
@@ -10,7 +10,10 @@ use crate::distribution::TimeDistribution;
 pub enum Phase {
     /// Burns CPU time.
     Run(TimeDistribution),
+    /// Burns CPU time in pieces of [`Phase::PIECE`] until this long has passed since it began, whoever had the CPU.
+    Busy(Nanos),
     Sleep(Nanos),
+    Timer(Timer),
     /// Takes a resource.
     Lock(String),
     /// Gives it back.
@@ -19,6 +22,94 @@ pub enum Phase {
     Wait(String),
     /// Raises an event.
     Signal(String),
+    /// Gives a resource back, waits until the condition is notified, and takes the resource again. What was notified before
+    /// is not waited for: a condition is not counted, as an event is.
+    Await {
+        condition: String,
+        lock: String,
+    },
+    /// Ends the wait of whoever has waited longest for the condition.
+    Notify(String),
+    /// Ends all waits for the condition.
+    NotifyAll(String),
+    /// Waits until as many have come as [`Workload::parties`] says.
+    Barrier(String),
+    /// Lets others of the same importance run first (`sched_yield`).
+    Yield,
+    /// Steps taken again and again.
+    Loop {
+        /// How often, at least once; `None`: for ever.
+        times: Option<u64>,
+        phases: Vec<Phase>,
+    },
+}
+
+/// Sleeps until an instant of a timer of the thread's own, which lives as long as the thread.
+///
+/// Each use moves the timer a period on, the first from the instant at which the thread is to start. Time that has passed
+/// is not slept for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timer {
+    pub name: String,
+    /// How far this use moves it on.
+    pub period: Nanos,
+    /// Whether a use that comes late leaves the timer where it is: later uses then catch up. Else it is set to now.
+    pub absolute: bool,
+}
+
+impl Phase {
+    /// The CPU time between two looks at the clock of [`Phase::Busy`], as in rt-app's `runtime`.
+    pub const PIECE: Nanos = Nanos::from_micros(32);
+
+    /// Whether taking it surely takes time.
+    pub(crate) fn takes_time(&self) -> bool {
+        match self {
+            Phase::Run(work) => !matches!(work, TimeDistribution::Constant(none) if !none.is_positive()),
+            Phase::Busy(length) | Phase::Sleep(length) => length.is_positive(),
+            Phase::Timer(timer) => timer.period.is_positive(),
+            Phase::Loop { phases, .. } => phases.iter().any(Phase::takes_time),
+            _ => false,
+        }
+    }
+
+    /// The step in words, where the thread may stand still in it.
+    fn stands_still(&self) -> Option<String> {
+        match self {
+            Phase::Sleep(length) => Some(format!("sleep {length}")),
+            Phase::Timer(timer) => Some(format!("timer `{}`", timer.name)),
+            Phase::Lock(name) => Some(format!("lock `{name}`")),
+            Phase::Wait(name) => Some(format!("wait `{name}`")),
+            Phase::Await { condition, .. } => Some(format!("await `{condition}`")),
+            Phase::Barrier(name) => Some(format!("barrier `{name}`")),
+            Phase::Run(_) | Phase::Busy(_) | Phase::Unlock(_) | Phase::Signal(_) => None,
+            Phase::Notify(_) | Phase::NotifyAll(_) | Phase::Yield | Phase::Loop { .. } => None,
+        }
+    }
+
+    /// What a bound of a sum of its steps does not cover: its word.
+    pub fn beyond_sums(&self) -> Option<&'static str> {
+        match self {
+            Phase::Busy(_) => Some("busy"),
+            Phase::Timer(_) => Some("timer"),
+            Phase::Await { .. } => Some("await"),
+            Phase::Barrier(_) => Some("barrier"),
+            Phase::Yield => Some("yield"),
+            Phase::Loop { .. } => Some("loop"),
+            _ => None,
+        }
+    }
+}
+
+/// The steps that are no loops, in the order of the file: those of a loop once.
+pub fn leaves(phases: &[Phase]) -> Vec<&Phase> {
+    let mut found = Vec::with_capacity(phases.len());
+    for phase in phases {
+        match phase {
+            Phase::Loop { phases, .. } => found.extend(leaves(phases)),
+            _ => found.push(phase),
+        }
+    }
+    found
 }
 
 impl TaskBody {
@@ -26,31 +117,113 @@ impl TaskBody {
     pub fn is_made(&self) -> bool {
         matches!(self, TaskBody::Synthetic(_) | TaskBody::Phases(_))
     }
+
+    /// [`leaves`] of its steps; none where it has no steps.
+    pub fn leaves(&self) -> Vec<&Phase> {
+        match self {
+            TaskBody::Phases(phases) => leaves(phases),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What a job takes that waits for others: how often these come is not looked into.
+const OTHERS: Nanos = Nanos::MILLISECOND;
+
+/// How long steps take on average where nobody else runs and what is waited for is there: by work and sleep, and by timers.
+fn usual(phases: &[Phase]) -> (Nanos, Nanos) {
+    let of = |phase: &Phase| match phase {
+        Phase::Run(work) => (Nanos::from_f64_rounded(work.mean_ns()), Nanos::ZERO),
+        Phase::Busy(length) | Phase::Sleep(length) => (*length, Nanos::ZERO),
+        Phase::Timer(timer) => (Nanos::ZERO, timer.period),
+        Phase::Loop { times, phases } => {
+            let times = times.and_then(|times| i64::try_from(times).ok()).unwrap_or(i64::MAX);
+            let (own, timers) = usual(phases);
+            let all = |each: Nanos| Nanos::new(each.get().saturating_mul(times));
+            (all(own), all(timers))
+        }
+        _ => (Nanos::ZERO, Nanos::ZERO),
+    };
+    phases.iter().map(of).fold((Nanos::ZERO, Nanos::ZERO), |(own, timers), (more, period)| {
+        (own.saturating_add(more), timers.saturating_add(period))
+    })
 }
 
 impl Task {
-    /// The first phase in which its jobs may stand still: a sleep, a lock or an event, in words.
+    /// How long a job takes at least on average, as far as room for it goes; a program's or what is read from a file is not known, which is no time.
+    pub fn usual_pass(&self) -> Nanos {
+        match &self.body {
+            TaskBody::Phases(phases) => {
+                let (own, timers) = usual(phases);
+                let waits =
+                    |phase: &Phase| matches!(phase, Phase::Wait(_) | Phase::Await { .. } | Phase::Barrier(_));
+                let others = if leaves(phases).into_iter().any(waits) { OTHERS } else { Nanos::ZERO };
+                own.max(timers).max(others)
+            }
+            TaskBody::Synthetic(Work::Drawn(work)) => Nanos::from_f64_rounded(work.mean_ns()),
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// The first phase in which its jobs may stand still: a sleep, a timer, a lock, an event, a condition or a barrier, in words.
     pub fn waits_inside(&self) -> Option<String> {
-        let TaskBody::Phases(phases) = &self.body else { return None };
-        phases.iter().find_map(|phase| match phase {
-            Phase::Sleep(length) => Some(format!("sleep {length}")),
-            Phase::Lock(name) => Some(format!("lock `{name}`")),
-            Phase::Wait(name) => Some(format!("wait `{name}`")),
-            Phase::Run(_) | Phase::Unlock(_) | Phase::Signal(_) => None,
-        })
+        self.body.leaves().into_iter().find_map(Phase::stands_still)
     }
 }
 
 impl Workload {
     /// The first lock with inheritance that a task takes.
     pub fn lending_lock_of<'t>(&self, task: &'t Task) -> Option<&'t str> {
-        let TaskBody::Phases(phases) = &task.body else { return None };
         let lends = |name: &String| {
             self.resources.iter().any(|r| r.name == *name && r.protocol == LockProtocol::Inherit)
         };
-        phases.iter().find_map(|phase| match phase {
+        task.body.leaves().into_iter().find_map(|phase| match phase {
             Phase::Lock(name) if lends(name) => Some(name.as_str()),
             _ => None,
         })
+    }
+
+    /// How many have to come to a barrier in a run on so many CPUs: each place that names it, once for each instance.
+    pub fn parties(&self, barrier: &str, cpus: u32) -> usize {
+        let names = |phase: &&Phase| matches!(phase, Phase::Barrier(name) if name == barrier);
+        let of = |task: &Task| {
+            task.body.leaves().into_iter().filter(names).count() * task.instances.on(cpus) as usize
+        };
+        self.tasks.iter().map(of).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_place_that_names_a_barrier_is_a_party_for_each_instance() {
+        let barrier = || Phase::Barrier("b".to_owned());
+        let mut task = Task::periodic("t", Nanos::SECOND, TimeDistribution::Constant(Nanos::SECOND));
+        task.instances = super::super::Instances::Count(3);
+        let inside = Phase::Loop { times: Some(9), phases: vec![barrier(), Phase::Yield] };
+        task.body = TaskBody::Phases(vec![barrier(), inside]);
+        let workload = Workload { tasks: vec![task], ..Workload::default() };
+        assert_eq!((workload.parties("b", 2), workload.parties("c", 2)), (6, 0));
+        assert_eq!(workload.tasks[0].waits_inside().as_deref(), Some("barrier `b`"));
+    }
+
+    #[test]
+    fn a_pass_takes_its_work_and_sleep_or_its_timers() {
+        let ms = Nanos::from_millis;
+        let timer =
+            |period| Phase::Timer(Timer { name: "t".to_owned(), period: ms(period), absolute: false });
+        let run = |work| Phase::Run(TimeDistribution::Constant(ms(work)));
+        let mut task = Task::periodic("t", Nanos::SECOND, TimeDistribution::Constant(ms(3)));
+        assert_eq!(task.usual_pass(), ms(3));
+        for (phases, expected) in [
+            (vec![run(2), Phase::Sleep(ms(5)), Phase::Busy(ms(1))], ms(8)),
+            (vec![Phase::Loop { times: Some(3), phases: vec![run(2), timer(5)] }], ms(15)),
+            (vec![Phase::Loop { times: None, phases: vec![run(2)] }], Nanos::MAX),
+        ] {
+            task.body = TaskBody::Phases(phases);
+            assert_eq!(task.usual_pass(), expected);
+        }
     }
 }

@@ -183,7 +183,7 @@ fn levels_of(task: &Task, workload: &Workload, options: &PlanOptions) -> Result<
     let deadline = task.relative_deadline().unwrap_or(period);
     let jitter = match task.release {
         Release::Periodic { jitter, .. } => jitter,
-        Release::Sporadic { .. } | Release::Unspecified => Nanos::ZERO,
+        _ => Nanos::ZERO,
     };
     let costs = options.costs();
     let with_costs = |work: Nanos| {

@@ -397,7 +397,13 @@ impl<P: Programs> Machine<P> {
         let t = self.hardware.thread(thread);
         let rank = self.rank_of(thread);
         let arrival = if t.is_new { Arrival::New } else { Arrival::Woken };
-        let target = self.policies[rank].select_cpu(&mut self.hardware, thread, arrival);
+        // One that has not left its CPU yet is woken there (`ttwu_queue_wakelist` of a thread that is `on_cpu`, in
+        // `kernel/sched/core.c`).
+        let target = if self.hardware.current(t.cpu) == Some(thread) {
+            t.cpu
+        } else {
+            self.policies[rank].select_cpu(&mut self.hardware, thread, arrival)
+        };
         if self.hardware.recorder.is_wanted() {
             let (here, target) = (self.hardware.here(waker), self.hardware.cpus[target].id);
             let thread = self.hardware.thread(thread).named();

@@ -13,14 +13,14 @@ use surety_model::first_cpus::FirstCpus;
 use surety_model::places::{FilePlace, FilePlaces};
 use surety_model::platform::Platform;
 use surety_model::workload::{
-    ActivityKind, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
-    TaskBody, Treatment, Work, Workload,
+    ActivityKind, Course, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
+    TaskBody, Treatment, Work, Workload, leaves,
 };
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
 use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
 
 use super::interrupts;
-use super::jobs::{self, Jobs, Phase, Thread};
+use super::jobs::{Jobs, Phase, RunPlace, Thread};
 use super::{NAME, SimWorld, refuse};
 use crate::cpu::at_disk::AtDisk;
 use crate::cpu::hardware::{Scheduling, ThreadId};
@@ -133,6 +133,8 @@ pub(super) fn stage(
         group: None,
         locks: BTreeMap::new(),
         signals: BTreeMap::new(),
+        conditions: BTreeMap::new(),
+        barriers: BTreeMap::new(),
         seed: options.seed,
         observe: options.warm_up,
         end: options.warm_up + options.duration,
@@ -187,6 +189,8 @@ pub(super) struct Builder<'a> {
     group: Option<&'a str>,
     locks: BTreeMap<&'a str, usize>,
     signals: BTreeMap<&'a str, usize>,
+    conditions: BTreeMap<&'a str, usize>,
+    barriers: BTreeMap<&'a str, usize>,
     pub(super) seed: u64,
     observe: Nanos,
     end: Nanos,
@@ -219,13 +223,23 @@ impl<'a> Builder<'a> {
         }
         let group = self.group(&object, task.group.as_deref())?;
         let confined = (task.reservation.is_none() && self.cpus.len() < self.ids.len()).then_some(self.cpus);
+        if let Some(cpus) = task.cpus.filter(|cpus| !cpus.iter().all(|cpu| self.cpus.contains(cpu))) {
+            let why =
+                format!("its CPUs {cpus} are not all among those of the run, {}; correct `cpus`", self.cpus);
+            return refuse(object, why);
+        }
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let phases = self.phases(workload, task, instance, &object)?;
             let thread = Thread::of_task(task, instance, phases, self.seed, self.end);
-            let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single);
+            let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single).or(task.cpus);
             let slept_on = self.first_cpus.of_task(index, instance).map(|turn| turn.cpu);
             let place = Place { group, allowed: pinned.or(confined), slept_on };
-            self.member(Activity::Task(index), &task.name, scheduling, place, thread);
+            let id = self.member(Activity::Task(index), &task.name, scheduling, place, thread);
+            let meets = |phase: &TaskPhase| matches!(phase, TaskPhase::Await { .. } | TaskPhase::Barrier(_));
+            if task.body.leaves().into_iter().any(meets) {
+                let event = self.stage.machine.add_signal();
+                self.stage.machine.programs_mut().meetings.may_wait(id, event);
+            }
         }
         Ok(())
     }
@@ -268,12 +282,15 @@ impl<'a> Builder<'a> {
         task: &'a Task,
         instance: u32,
         object: &str,
-    ) -> Result<Vec<Phase>, WorldError> {
+    ) -> Result<(Vec<Phase>, Course), WorldError> {
         let key = draw_key(&task.name, instance);
         let phases = match &task.body {
-            TaskBody::Synthetic(Work::Forever) => return Ok(vec![Phase::Run(None, 0)]),
+            TaskBody::Synthetic(Work::Forever) => {
+                return Ok((vec![Phase::Run(None, RunPlace::default())], Course::straight(1)));
+            }
             TaskBody::Synthetic(Work::Drawn(work)) => {
-                return Ok(vec![Phase::Run(Some(work.clone()), jobs::stream(&key, 0))]);
+                let run = Phase::Run(Some(work.clone()), RunPlace::of(&key, 0));
+                return Ok((vec![run], Course::straight(1)));
             }
             TaskBody::Synthetic(Work::Trace(_)) => {
                 let why = "its work is in a file this world does not read; fit a distribution from it first";
@@ -292,21 +309,58 @@ impl<'a> Builder<'a> {
             TaskBody::Phases(phases) => phases,
         };
         let mut runs = 0;
+        let mut timers: Vec<&str> = Vec::new();
         let mut steps = Vec::new();
-        for phase in phases {
+        for phase in leaves(phases) {
             steps.push(match phase {
                 TaskPhase::Run(work) => {
                     runs += 1;
-                    Phase::Run(Some(work.clone()), jobs::stream(&key, runs - 1))
+                    Phase::Run(Some(work.clone()), RunPlace::of(&key, runs - 1))
                 }
-                TaskPhase::Sleep(length) => Phase::Sleep(*length),
-                TaskPhase::Lock(name) => Phase::Lock(self.lock(workload, name)),
-                TaskPhase::Unlock(name) => Phase::Unlock(self.lock(workload, name)),
-                TaskPhase::Wait(name) => Phase::Wait(self.signal(name)),
-                TaskPhase::Signal(name) => Phase::Signal(self.signal(name)),
+                TaskPhase::Timer(timer) => {
+                    let place = timers.iter().position(|name| *name == timer.name).unwrap_or_else(|| {
+                        timers.push(&timer.name);
+                        timers.len() - 1
+                    });
+                    Phase::Timer { timer: place, period: timer.period, absolute: timer.absolute }
+                }
+                other => self.step(workload, other),
             });
         }
-        Ok(steps)
+        Ok((steps, Course::of(phases)))
+    }
+
+    /// A step that is neither a run, nor a timer, nor a loop.
+    fn step(&mut self, workload: &'a Workload, phase: &'a TaskPhase) -> Phase {
+        match phase {
+            TaskPhase::Busy(length) => Phase::Busy(*length),
+            TaskPhase::Sleep(length) => Phase::Sleep(*length),
+            TaskPhase::Lock(name) => Phase::Lock(self.lock(workload, name)),
+            TaskPhase::Unlock(name) => Phase::Unlock(self.lock(workload, name)),
+            TaskPhase::Wait(name) => Phase::Wait(self.signal(name)),
+            TaskPhase::Signal(name) => Phase::Signal(self.signal(name)),
+            TaskPhase::Await { condition, lock } => {
+                Phase::Await { condition: self.condition(condition), lock: self.lock(workload, lock) }
+            }
+            TaskPhase::Notify(name) => Phase::Notify(self.condition(name)),
+            TaskPhase::NotifyAll(name) => Phase::NotifyAll(self.condition(name)),
+            TaskPhase::Barrier(name) => Phase::Barrier(self.barrier(workload, name)),
+            TaskPhase::Yield => Phase::Yield,
+            TaskPhase::Run(_) | TaskPhase::Timer(_) | TaskPhase::Loop { .. } => {
+                unreachable!("told apart by the caller")
+            }
+        }
+    }
+
+    fn condition(&mut self, name: &'a str) -> usize {
+        let meetings = &mut self.stage.machine.programs_mut().meetings;
+        *self.conditions.entry(name).or_insert_with(|| meetings.add(0))
+    }
+
+    fn barrier(&mut self, workload: &Workload, name: &'a str) -> usize {
+        let parties = workload.parties(name, self.cpus.len() as u32);
+        let meetings = &mut self.stage.machine.programs_mut().meetings;
+        *self.barriers.entry(name).or_insert_with(|| meetings.add(parties))
     }
 
     fn lock(&mut self, workload: &Workload, name: &'a str) -> usize {
@@ -368,7 +422,7 @@ impl<'a> Builder<'a> {
         scheduling: Scheduling,
         place: Place,
         thread: Thread,
-    ) {
+    ) -> ThreadId {
         let Place { group, allowed, slept_on } = place;
         // CPU numbers are places: every CPU from 0 on is simulated.
         let slept_on = slept_on.map(CpuId::index);
@@ -376,6 +430,7 @@ impl<'a> Builder<'a> {
         let id = self.stage.machine.spawn(&spec, thread.first_release());
         self.stage.machine.programs_mut().threads.push(thread);
         self.stage.members.push(Member { thread: id, activity, scheduling, allowed });
+        id
     }
 }
 

@@ -1,36 +1,66 @@
 //! [`Jobs`]: what the threads of a workload do: jobs on a grid, each a sequence of phases, or CPU time for ever.
 //!
 //! The rules are the host world's: job `k` of instance `i` draws its work under the task's name, `NAME#i` for
-//! `i > 0`; the second and later `run` phases of a job draw under `NAME/1`, `NAME/2`, ... A job starts when its
+//! `i > 0`; the second and later `run` phases of a job draw under `NAME/1`, `NAME/2`, ..., and the later passes of a loop
+//! under `NAME~1`, `NAME~2`, ... A job starts when its
 //! thread first runs after the release, and one whose release has passed starts where the one before ended.
 //!
 //! A thread knows nothing of the run's end: it sleeps until a release that lies beyond it, so that a run is the beginning
 //! of every longer one.
 
-use surety_model::activation::{Activations, Stamp, draw_key, run_key};
+use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::JobMarker;
 use surety_model::record::JobOutcome;
-use surety_model::workload::{Late, Release, Sleep, Task};
+use surety_model::workload::{Course, Late, Phase as TaskPhase, Release, Sleep, Task, Walk};
 use surety_stats::random::stream_of;
 use surety_units::Nanos;
 
 use super::io::Io;
+use super::meetings::{Meetings, Met};
 use crate::cpu::at_disk::AtDisk;
 use crate::cpu::program::{Moment, Programs, Step};
 
 /// One step of a job.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
-    /// CPU time drawn from a stream of its own; `None` never ends.
-    Run(Option<TimeDistribution>, u64),
+    /// CPU time drawn as the `place`-th `run` of a job; `None` never ends.
+    Run(Option<TimeDistribution>, RunPlace),
+    Busy(Nanos),
     Sleep(Nanos),
+    /// Moves a timer of the thread on by a period, and sleeps until then; whether a late use leaves it where it is.
+    Timer {
+        timer: usize,
+        period: Nanos,
+        absolute: bool,
+    },
     Lock(usize),
     Unlock(usize),
     Wait(usize),
     Signal(usize),
-    /// The requests of a device, one after another, for ever.
-    Serve(usize),
+    /// Gives a lock back while it waits for a condition.
+    Await {
+        condition: usize,
+        lock: usize,
+    },
+    Notify(usize),
+    NotifyAll(usize),
+    Barrier(usize),
+    Yield,
+}
+
+/// Which `run` of its jobs a phase is: its place, and the stream that draws where no pass of a loop came before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RunPlace {
+    place: usize,
+    stream: u64,
+}
+
+impl RunPlace {
+    /// The `place`-th of the thread that draws under `key`.
+    pub(super) fn of(key: &str, place: usize) -> RunPlace {
+        RunPlace { place, stream: stream_of(&run_key(key, place)) }
+    }
 }
 
 /// Where a thread stands.
@@ -40,8 +70,10 @@ enum Stage {
     Planned,
     /// Is to begin the planned job.
     Due,
-    /// Is to take this phase of its job.
-    In(usize),
+    /// Is to take the next phase of its job.
+    Within,
+    /// Takes the requests of a device, one after another, for ever.
+    Serving(usize),
     /// Has no more jobs.
     Over,
 }
@@ -52,6 +84,14 @@ pub(super) struct Thread {
     key: String,
     seed: u64,
     phases: Vec<Phase>,
+    course: Course,
+    walk: Walk,
+    /// What it does before its next phase, the last first.
+    ahead: Vec<Step>,
+    /// When what it is busy with ends.
+    busy_until: Option<Nanos>,
+    /// Its timers, where they were used.
+    timers: Vec<Option<Nanos>>,
     plan: Activations,
     end: Nanos,
     stage: Stage,
@@ -68,7 +108,13 @@ const ROOM_MAX: u64 = 1 << 20;
 
 impl Thread {
     /// Instance `instance` of a task.
-    pub(super) fn of_task(task: &Task, instance: u32, phases: Vec<Phase>, seed: u64, end: Nanos) -> Thread {
+    pub(super) fn of_task(
+        task: &Task,
+        instance: u32,
+        (phases, course): (Vec<Phase>, Course),
+        seed: u64,
+        end: Nanos,
+    ) -> Thread {
         let key = draw_key(&task.name, instance);
         let plan = Activations::of(task, &key, seed);
         let planned = plan.start();
@@ -79,6 +125,11 @@ impl Thread {
             key,
             seed,
             phases,
+            walk: course.walk(),
+            course,
+            ahead: Vec::new(),
+            busy_until: None,
+            timers: Vec::new(),
             plan,
             end,
             stage,
@@ -92,12 +143,38 @@ impl Thread {
 
     /// CPU time for ever, without jobs.
     pub(super) fn hog() -> Thread {
-        Thread::endless(Phase::Run(None, 0))
+        let course = Course::straight(1);
+        Thread {
+            key: String::new(),
+            seed: 0,
+            phases: vec![Phase::Run(None, RunPlace::default())],
+            walk: course.walk(),
+            course,
+            ahead: Vec::new(),
+            busy_until: None,
+            timers: Vec::new(),
+            plan: Activations {
+                release: Release::Unspecified,
+                spacing: None,
+                late: Late::Queue,
+                sleep: Sleep::Absolute,
+                jobs: 1,
+                endless: true,
+                pass: None,
+            },
+            end: Nanos::MAX,
+            stage: Stage::Within,
+            job: 0,
+            planned: Nanos::ZERO,
+            run_before: Nanos::ZERO,
+            stamps: Vec::new(),
+            actor: None,
+        }
     }
 
     /// The handling thread of a device.
     pub(super) fn of_device(device: usize) -> Thread {
-        Thread::endless(Phase::Serve(device))
+        Thread { stage: Stage::Serving(device), ..Thread::hog() }
     }
 
     /// The thread of an actor.
@@ -108,29 +185,6 @@ impl Thread {
     /// Its actor, if it has one.
     pub(super) fn actor(&self) -> Option<usize> {
         self.actor
-    }
-
-    fn endless(phase: Phase) -> Thread {
-        Thread {
-            key: String::new(),
-            seed: 0,
-            phases: vec![phase],
-            plan: Activations {
-                release: Release::Unspecified,
-                spacing: None,
-                late: Late::Queue,
-                sleep: Sleep::Absolute,
-                jobs: 1,
-                endless: true,
-            },
-            end: Nanos::MAX,
-            stage: Stage::In(0),
-            job: 0,
-            planned: Nanos::ZERO,
-            run_before: Nanos::ZERO,
-            stamps: Vec::new(),
-            actor: None,
-        }
     }
 
     /// When it wakes for the first time.
@@ -155,10 +209,11 @@ impl Thread {
         }
     }
 
-    fn next(&mut self, at: Moment, mark: &mut dyn FnMut(JobMarker)) -> Step {
+    fn next(&mut self, at: Moment, meetings: &mut Meetings, mark: &mut dyn FnMut(JobMarker)) -> Step {
         loop {
             match self.stage {
                 Stage::Over => return Step::Exit,
+                Stage::Serving(device) => return Step::Serve(device),
                 Stage::Planned => {
                     self.stage = Stage::Due;
                     return Step::SleepUntil(self.planned + self.jitter());
@@ -174,24 +229,18 @@ impl Thread {
                         execution: Nanos::ZERO,
                     });
                     mark(JobMarker::Begin { job, release });
-                    self.stage = Stage::In(0);
+                    self.walk.restart();
+                    self.stage = Stage::Within;
                 }
-                Stage::In(place) => {
-                    self.stage = Stage::In(place + 1);
-                    match self.phases.get(place) {
-                        Some(Phase::Run(Some(work), stream)) => {
-                            return Step::Run(work.draw_of_job(self.seed, *stream, self.job));
-                        }
-                        Some(Phase::Run(None, _)) => return Step::RunForever,
-                        Some(Phase::Sleep(length)) => return Step::SleepUntil(at.now + *length),
-                        Some(Phase::Lock(lock)) => return Step::Lock(*lock),
-                        Some(Phase::Unlock(lock)) => return Step::Unlock(*lock),
-                        Some(Phase::Wait(signal)) => return Step::Wait(*signal),
-                        Some(Phase::Signal(signal)) => return Step::Signal(*signal),
-                        Some(Phase::Serve(device)) => {
-                            let device = *device;
-                            self.stage = Stage::In(place);
-                            return Step::Serve(device);
+                Stage::Within => {
+                    if let Some(step) = self.ahead.pop().or_else(|| self.busy(at.now)) {
+                        return step;
+                    }
+                    match self.walk.next(&self.course) {
+                        Some(taken) => {
+                            if let Some(step) = self.take(taken.leaf, taken.before, at, meetings) {
+                                return step;
+                            }
                         }
                         None => {
                             mark(JobMarker::End { job: self.job });
@@ -203,6 +252,64 @@ impl Thread {
         }
     }
 
+    /// The next piece of what it is busy with, until its time has passed.
+    fn busy(&mut self, now: Nanos) -> Option<Step> {
+        let is_on = self.busy_until.is_some_and(|until| now < until);
+        if !is_on {
+            self.busy_until = None;
+        }
+        is_on.then_some(Step::Run(TaskPhase::PIECE))
+    }
+
+    /// What a phase begins with; `None` where it is nothing.
+    fn take(&mut self, leaf: usize, before: u64, at: Moment, meetings: &mut Meetings) -> Option<Step> {
+        Some(match &self.phases[leaf] {
+            Phase::Run(Some(TimeDistribution::Constant(work)), _) => Step::Run(*work),
+            Phase::Run(Some(work), place) => {
+                let again = || stream_of(&again_key(&run_key(&self.key, place.place), before));
+                let stream = if before == 0 { place.stream } else { again() };
+                Step::Run(work.draw_of_job(self.seed, stream, self.job))
+            }
+            Phase::Run(None, _) => Step::RunForever,
+            Phase::Busy(length) => {
+                self.busy_until = Some(at.now + *length);
+                return self.busy(at.now);
+            }
+            Phase::Sleep(length) => Step::SleepUntil(at.now + *length),
+            Phase::Timer { timer, period, absolute } => {
+                let (timer, period, absolute) = (*timer, *period, *absolute);
+                if self.timers.len() <= timer {
+                    self.timers.resize(timer + 1, None);
+                }
+                let next = self.timers[timer].unwrap_or(self.plan.start()) + period;
+                self.timers[timer] = Some(if absolute { next } else { next.max(at.now) });
+                Step::SleepUntil(next)
+            }
+            Phase::Lock(lock) => Step::Lock(*lock),
+            Phase::Unlock(lock) => Step::Unlock(*lock),
+            Phase::Wait(signal) => Step::Wait(*signal),
+            Phase::Signal(signal) => Step::Signal(*signal),
+            Phase::Await { condition, lock } => {
+                let own = meetings.join(*condition, at.thread);
+                self.ahead.extend([Step::Lock(*lock), Step::Wait(own)]);
+                Step::Unlock(*lock)
+            }
+            Phase::Notify(condition) => return meetings.first(*condition).map(Step::Signal),
+            Phase::NotifyAll(condition) => {
+                self.ahead.extend(meetings.all(*condition).rev().map(Step::Signal));
+                return self.ahead.pop();
+            }
+            Phase::Barrier(barrier) => match meetings.arrive(*barrier, at.thread) {
+                Met::Waits(own) => Step::Wait(own),
+                Met::Last(others) => {
+                    self.ahead.extend(others.into_iter().rev().map(Step::Signal));
+                    return self.ahead.pop();
+                }
+            },
+            Phase::Yield => Step::Yield,
+        })
+    }
+
     /// What became of every planned activation from `observe` on.
     pub(super) fn outcomes(&self, observe: Nanos) -> Vec<JobOutcome> {
         // A job that is released at the very end is none of the run's.
@@ -211,15 +318,11 @@ impl Thread {
     }
 }
 
-/// The stream the `place`-th `run` phase of a job draws from.
-pub(super) fn stream(key: &str, place: usize) -> u64 {
-    stream_of(&run_key(key, place))
-}
-
 /// The jobs of all threads of a run.
 #[derive(Default)]
 pub(super) struct Jobs {
     pub(super) threads: Vec<Thread>,
+    pub(super) meetings: Meetings,
     pub(super) io: Io,
 }
 
@@ -227,7 +330,7 @@ impl Programs for Jobs {
     fn next(&mut self, at: Moment, mark: &mut dyn FnMut(JobMarker)) -> Step {
         let thread = &mut self.threads[at.thread.index()];
         match thread.actor {
-            None => thread.next(at, mark),
+            None => thread.next(at, &mut self.meetings, mark),
             Some(actor) => self.io.next(actor, at),
         }
     }

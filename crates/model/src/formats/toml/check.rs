@@ -1,17 +1,19 @@
 //! What must hold between the objects of a workload: names are unique and every name used is one that is there.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod phases;
+
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::source::{Diagnostic, nearest};
-use crate::workload::{ActivityKind, Instances, Load, Phase, Task, TaskBody, ThreadMatch, Workload};
+use crate::workload::{ActivityKind, Instances, Load, Task, TaskBody, ThreadMatch, Workload};
 use surety_units::{Bytes, Rate};
 
 /// Notes duplicate names, names of nothing, and settings that contradict each other.
-pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
+pub(in crate::formats) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
     let mut check = Check { workload, list };
     check.unique_names();
-    let raised = raised(workload);
+    let raised = phases::Raised::of(workload);
     for task in &workload.tasks {
         let path = format!("task.{}", task.name);
         check.group(&path, task.group.as_deref());
@@ -29,11 +31,12 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
             let help = "give a number of instances instead of \"per-cpu\"".to_owned();
             check.wrong(&format!("{path}.instances"), message, Some(help));
         }
-        check.threads_of_programs(&path, task);
-        if let TaskBody::Phases(phases) = &task.body {
-            check.locks(&path, phases);
-            check.events(&path, phases, &raised);
+        if task.reservation.is_some() && task.cpus.is_some() {
+            let message = "the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own".to_owned();
+            check.wrong(&format!("{path}.cpus"), message, Some("leave `cpus` out".to_owned()));
         }
+        check.threads_of_programs(&path, task);
+        check.phases(&path, task, &raised);
     }
     for load in &workload.loads {
         let path = format!("load.{}", load.name);
@@ -76,18 +79,6 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
     for path in paths.collect::<Vec<_>>() {
         check.vary_path(path);
     }
-}
-
-/// The events tasks raise.
-fn raised(workload: &Workload) -> BTreeSet<&str> {
-    let phases = workload.tasks.iter().filter_map(|task| match &task.body {
-        TaskBody::Phases(phases) => Some(phases),
-        _ => None,
-    });
-    phases
-        .flatten()
-        .filter_map(|p| if let Phase::Signal(name) = p { Some(name.as_str()) } else { None })
-        .collect()
 }
 
 /// Bytes of the least that a file has on a disk.
@@ -245,51 +236,6 @@ impl Check<'_> {
             let help =
                 format!("reserve its threads: `match = {{ task = \"{}\", comm = \"...\" }}`", task.name);
             self.wrong(&matched, "a reservation is of one thread, not of a process".to_owned(), Some(help));
-        }
-    }
-
-    /// Every resource is there, and each job takes and gives back in turn: a job that kept one would wait for itself in
-    /// the next, and the kernel refuses to take a lock twice or to give back what is not held.
-    fn locks(&mut self, path: &str, phases: &[Phase]) {
-        let mut held: Vec<&str> = Vec::new();
-        for (index, phase) in phases.iter().enumerate() {
-            let (Phase::Lock(name) | Phase::Unlock(name)) = phase else { continue };
-            let path = format!("{path}.phases.{index}");
-            self.named(&path, "resource", name);
-            let taken = held.iter().position(|h| h == name);
-            match (phase, taken) {
-                (Phase::Lock(_), None) => held.push(name),
-                (Phase::Lock(_), Some(_)) => {
-                    let message = format!("`{name}` is locked twice: the job would wait for itself");
-                    self.wrong(&path, message, Some(format!("unlock `{name}` before")));
-                }
-                (_, Some(place)) => drop(held.remove(place)),
-                (_, None) => {
-                    let message = format!("`{name}` is unlocked but not held");
-                    self.wrong(&path, message, Some(format!("lock `{name}` before")));
-                }
-            }
-        }
-        for name in held {
-            let message = format!("the job ends and still holds `{name}`");
-            let help = format!("add {{ unlock = \"{name}\" }}");
-            self.wrong(&format!("{path}.phases"), message, Some(help));
-        }
-    }
-
-    /// Somebody raises each event that is waited for.
-    fn events(&mut self, path: &str, phases: &[Phase], raised: &BTreeSet<&str>) {
-        for (index, phase) in phases.iter().enumerate() {
-            let Phase::Wait(name) = phase else { continue };
-            if raised.contains(name.as_str()) {
-                continue;
-            }
-            let help = match nearest(name, raised.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("add {{ signal = \"{name}\" }} to the phases of a task"),
-            };
-            let message = format!("no task raises the event `{name}`: the wait would not end");
-            self.wrong(&format!("{path}.phases.{index}"), message, Some(help));
         }
     }
 

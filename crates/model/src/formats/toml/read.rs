@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use surety_units::Nanos;
+use surety_units::{CpuSet, Nanos};
 use toml::de::{DeTable, DeValue};
 
 use super::FORMAT;
 use super::disks::{disk, io_priority, startup, stream};
 use super::keys::{command_text, instances, policy, promises, reservation};
 use super::links::{flow, link};
+use super::phases;
 use super::rights::{KEEP, rights, rights_of_command};
 use super::table::{Field, Reading, Table};
 use super::times::{ANY_COUNT, arrivals_of, distribution, distribution_table};
@@ -33,7 +34,11 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
         let message = format!("format {version} is not known: this program reads format {FORMAT}");
         reading.wrong(format.span, message, "unknown format", None);
     }
-    let mut workload = Workload { title: root.text(reading, "title"), ..Workload::default() };
+    let mut workload = Workload {
+        title: root.text(reading, "title"),
+        duration: duration(reading, &root),
+        ..Workload::default()
+    };
     workload.tasks = named(reading, &root, "task", task);
     workload.irqs = named(reading, &root, "irq", irq);
     workload.streams = named(reading, &root, "stream", stream);
@@ -95,10 +100,10 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
     let release = release(reading, table);
     let spacing = spacing(reading, table, &release);
     let work = table.field(reading, "work");
-    let phases = table.field(reading, "phases");
+    let steps = table.field(reading, "phases");
     let command = table.field(reading, "command");
     let matched = table.field(reading, "match");
-    let given: Vec<&Field<'_>> = [&work, &phases, &command, &matched].into_iter().flatten().collect();
+    let given: Vec<&Field<'_>> = [&work, &steps, &command, &matched].into_iter().flatten().collect();
     if given.len() != 1 {
         let span = given.get(1).map_or(table.span.clone(), |f| f.span.clone());
         let message = format!("task `{name}` needs exactly one of work, phases, command, match");
@@ -108,8 +113,8 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
     }
     let body = if let Some(field) = work {
         work_of(reading, &field).map(TaskBody::Synthetic)
-    } else if let Some(field) = phases {
-        Some(TaskBody::Phases(field.items().iter().filter_map(|item| phase(reading, item)).collect()))
+    } else if let Some(field) = steps {
+        Some(TaskBody::Phases(phases::phases(reading, &field)))
     } else if let Some(field) = command {
         command_text(reading, &field).map(|line| TaskBody::Command(program(reading, table, line)))
     } else if let Some(field) = matched {
@@ -131,6 +136,7 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
         policy: policy(reading, table),
         group: table.text(reading, "group"),
         instances: instances(reading, table, "instances").unwrap_or(Instances::Count(1)),
+        cpus: cpus(reading, table),
         jobs: table.integer(reading, "jobs", ANY_COUNT).map(|n| n as u64),
         promises: promises(reading, table),
         reservation: reservation(reading, table),
@@ -156,6 +162,28 @@ fn spacing(reading: &mut Reading, table: &Table<'_>, release: &Release) -> Optio
     distribution(reading, &field)
 }
 
+/// `cpus`, which are not none.
+fn cpus(reading: &mut Reading, table: &Table<'_>) -> Option<CpuSet> {
+    let field = table.field(reading, "cpus")?;
+    let cpus: CpuSet = field.quantity(reading, "0,2-3")?;
+    if cpus.is_empty() {
+        reading.wrong(field.span, "`cpus` is no CPU at all".to_owned(), "here", None);
+        return None;
+    }
+    Some(cpus)
+}
+
+/// `duration`, which is longer than nothing.
+fn duration(reading: &mut Reading, root: &Table<'_>) -> Option<Nanos> {
+    let field = root.field(reading, "duration")?;
+    let duration: Nanos = field.quantity(reading, "10s")?;
+    if !duration.is_positive() {
+        reading.wrong(field.span, "`duration` is zero".to_owned(), "longer than nothing", None);
+        return None;
+    }
+    Some(duration)
+}
+
 fn release(reading: &mut Reading, table: &Table<'_>) -> Release {
     let period = table.field(reading, "period");
     let gap = table.field(reading, "gap");
@@ -170,6 +198,19 @@ fn release(reading: &mut Reading, table: &Table<'_>) -> Release {
         reading.wrong(field.span.clone(), format!("`{key}` is zero"), "longer than nothing", None);
         None
     };
+    let back_to_back = table.field(reading, "release");
+    let is_back_to_back = table.word(reading, "release", &[("back-to-back", ())]).is_some();
+    if let Some(other) = back_to_back.as_ref().and(period.as_ref().or(gap.as_ref())) {
+        let message = "jobs back to back have no period and no gap".to_owned();
+        reading.wrong(other.span.clone(), message, "beside `release`", None);
+        return Release::Unspecified;
+    }
+    if is_back_to_back {
+        if let Some(field) = table.field(reading, "jitter") {
+            reading.wrong(field.span, "`jitter` needs a `period`".to_owned(), "without a period", None);
+        }
+        return Release::BackToBack { start: start.unwrap_or(Nanos::ZERO) };
+    }
     match (period, gap) {
         (Some(_), Some(gap)) => {
             let message = "a task has a period or a gap, not both".to_owned();
@@ -210,30 +251,6 @@ fn work_of(reading: &mut Reading, field: &Field<'_>) -> Option<Work> {
             distribution_table(reading, table).map(Work::Drawn)
         }
         _ => distribution(reading, field).map(Work::Drawn),
-    }
-}
-
-fn phase(reading: &mut Reading, item: &Field<'_>) -> Option<Phase> {
-    reading.places.insert(item.path.clone(), item.span.clone());
-    let table = item.table(reading)?;
-    let run = table.field(reading, "run").and_then(|f| distribution(reading, &f)).map(Phase::Run);
-    let sleep = table.quantity(reading, "sleep", "1ms").map(Phase::Sleep);
-    let lock = table.text(reading, "lock").map(Phase::Lock);
-    let unlock = table.text(reading, "unlock").map(Phase::Unlock);
-    let wait = table.text(reading, "wait").map(Phase::Wait);
-    let signal = table.text(reading, "signal").map(Phase::Signal);
-    let span = table.span.clone();
-    let before = reading.diagnostics.len();
-    table.finish(reading);
-    let mut steps = [run, sleep, lock, unlock, wait, signal].into_iter().flatten();
-    match (steps.next(), steps.next()) {
-        (Some(step), None) => Some(step),
-        (None, _) if reading.diagnostics.len() > before => None,
-        _ => {
-            let message = "a phase is exactly one of run, sleep, lock, unlock, wait, signal".to_owned();
-            reading.wrong(span, message, "here", Some("write `{ run = \"2ms\" }`".to_owned()));
-            None
-        }
     }
 }
 

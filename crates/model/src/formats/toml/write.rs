@@ -16,6 +16,7 @@ pub(super) fn workload(workload: &Workload, comments: &Comments) -> String {
     out.comment("");
     let _ = writeln!(out.text, "format = {FORMAT}");
     out.optional_text("title", workload.title.as_deref());
+    out.optional_time("duration", workload.duration);
     workload.tasks.iter().for_each(|t| task(&mut out, t));
     workload.irqs.iter().for_each(|i| irq(&mut out, i));
     workload.disks.iter().for_each(|d| disk(&mut out, d));
@@ -174,6 +175,10 @@ fn task(out: &mut Out<'_>, task: &Task) {
             }
         }
         Release::Sporadic { gap } => out.line("gap", &time(gap)),
+        Release::BackToBack { start } => {
+            out.quoted("release", "back-to-back");
+            out.optional_time("start", start.is_positive().then_some(start));
+        }
     }
     if let Some(spacing) = &task.spacing {
         out.line("spacing", &distribution(spacing));
@@ -183,8 +188,7 @@ fn task(out: &mut Out<'_>, task: &Task) {
         TaskBody::Synthetic(Work::Drawn(work)) => out.line("work", &distribution(work)),
         TaskBody::Synthetic(Work::Trace(file)) => out.line("work", &format!("{{ trace = {} }}", quote(file))),
         TaskBody::Phases(phases) => {
-            let steps: Vec<String> = phases.iter().map(phase).collect();
-            out.line("phases", &format!("[{}]", steps.join(", ")));
+            out.line("phases", &phase_list(phases));
         }
         TaskBody::Command(program) => {
             out.quoted("command", &program.line);
@@ -216,6 +220,7 @@ fn task(out: &mut Out<'_>, task: &Task) {
     out.policy(task.policy);
     out.optional_text("group", task.group.as_deref());
     out.instances("instances", task.instances);
+    out.optional_text("cpus", task.cpus.map(|cpus| cpus.to_string()).as_deref());
     out.optional_number("jobs", task.jobs);
     out.promises(&task.promises);
     out.reservation(task.reservation);
@@ -258,8 +263,29 @@ fn distribution(distribution: &TimeDistribution) -> String {
     }
 }
 
+fn phase_list(phases: &[Phase]) -> String {
+    let steps: Vec<String> = phases.iter().map(phase).collect();
+    format!("[{}]", steps.join(", "))
+}
+
 fn phase(phase: &Phase) -> String {
     let (key, value) = match phase {
+        Phase::Busy(span) => ("busy", time(*span)),
+        Phase::Timer(Timer { name, period, absolute }) => {
+            let mode = if *absolute { ", mode = \"absolute\"" } else { "" };
+            ("timer", format!("{}, period = {}{mode}", quote(name), time(*period)))
+        }
+        Phase::Await { condition, lock } => {
+            ("await", format!("{}, lock = {}", quote(condition), quote(lock)))
+        }
+        Phase::Notify(name) => ("notify", quote(name)),
+        Phase::NotifyAll(name) => ("notify-all", quote(name)),
+        Phase::Barrier(name) => ("barrier", quote(name)),
+        Phase::Yield => ("yield", "true".to_owned()),
+        Phase::Loop { times, phases } => {
+            let times = times.map_or_else(|| quote("forever"), |times| times.to_string());
+            ("loop", format!("{times}, phases = {}", phase_list(phases)))
+        }
         Phase::Run(work) => ("run", distribution(work)),
         Phase::Sleep(span) => ("sleep", time(*span)),
         Phase::Lock(name) => ("lock", quote(name)),

@@ -55,7 +55,11 @@ pub(super) fn steps_of(task: &Task, phases: &[Phase], workload: &Workload) -> Re
             Phase::Wait(event) => {
                 return Err(format!("`{name}` waits for `{event}`, and nothing bounds how long"));
             }
-            Phase::Signal(_) => {}
+            Phase::Signal(_) | Phase::Notify(_) | Phase::NotifyAll(_) => {}
+            other => {
+                let word = other.beyond_sums().unwrap_or("step");
+                return Err(format!("the jobs of `{name}` have a `{word}`, which no test here covers"));
+            }
         }
     }
     // A lock that is kept to the end is kept to the next job.
@@ -78,8 +82,8 @@ pub(super) fn sections_below(
     let mut below = Vec::new();
     for task in workload.tasks.iter().filter(|task| !is_level(task)) {
         let TaskBody::Phases(phases) = &task.body else { continue };
-        let shares = |phase: &Phase| matches!(phase, Phase::Lock(lock) if taken.contains(&lock));
-        if !phases.iter().any(shares) {
+        let shares = |phase: &&Phase| matches!(phase, Phase::Lock(lock) if taken.contains(&lock));
+        if !task.body.leaves().iter().any(shares) {
             continue;
         }
         if is_reserved(task) {

@@ -1,0 +1,88 @@
+//! Files of rt-app on the kernel that runs the tests: every event comes to its end, and none sooner than it may.
+
+use surety_host::HostWorld;
+use surety_kernel::RealKernel;
+use surety_model::formats::foreign::dialect_of;
+use surety_model::record::Record;
+use surety_model::world::{RunOptions, Unobserved, World};
+use surety_units::Nanos;
+
+fn play(text: &str) -> Record {
+    let workload = dialect_of("t.json")
+        .expect("JSON is of rt-app")
+        .read("t.json", text)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let duration = Nanos::from_millis(800);
+    let options = RunOptions { duration, warm_up: Nanos::ZERO, ..RunOptions::default() };
+    HostWorld::new(&RealKernel::new(), None)
+        .run(&workload, &options, &mut Unobserved)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Completed passes, the shortest response in milliseconds, and the shortest execution.
+fn passes(record: &Record, name: &str) -> (u64, f64, f64) {
+    let activity = record.activity(name).expect("it was run");
+    let least = |measured: &Option<surety_model::record::Distribution>| {
+        let observed = measured.as_ref().and_then(|measured| measured.observed());
+        observed.and_then(|observed| observed.moments.min()).map_or(f64::INFINITY, |ns| ns / 1e6)
+    };
+    (activity.completed, least(&activity.response), least(&activity.execution))
+}
+
+#[test]
+fn every_event_ends_and_none_too_soon() {
+    let record = play(
+        "{ \"tasks\": {
+        \"sleeper\": { \"run\": 1000, \"sleep\": 9000 },
+        \"timed\": { \"run\": 1000, \"timer\": { \"ref\": \"unique\", \"period\": 10000 } },
+        \"busy\": { \"runtime\": 5000, \"sleep\": 5000, \"yield\": \"\" },
+        \"thrice\": { \"loop\": 3, \"run\": 1000, \"sleep\": 1000 },
+        \"looped\": { \"loop\": 1, \"phases\": { \"a\": { \"loop\": 5, \"sleep\": 2000 }, \"b\": { \"loop\": 5, \"run\": 1000 } } },
+        \"late\": { \"delay\": 300000, \"loop\": 1, \"run\": 1000 },
+        \"left\": { \"run\": 500, \"sleep\": 4000, \"barrier\": \"both\" },
+        \"right\": { \"run\": 500, \"barrier\": \"both\" },
+        \"suspended\": { \"suspend\", \"run\": 500 },
+        \"resumer\": { \"sleep\": 10000, \"resume\": \"suspended\" },
+        \"poster\": { \"sleep\": 10000, \"sem_post\": \"s\" },
+        \"taker\": { \"sem_wait\": \"s\", \"run\": 500 },
+        \"waiter\": { \"instance\": 2, \"lock\": \"m\", \"wait\": { \"ref\": \"q\", \"mutex\": \"m\" }, \"unlock\": \"m\", \"run\": 100 },
+        \"broadcaster\": { \"sleep\": 10000, \"lock\": \"m\", \"broad\": \"q\", \"unlock\": \"m\" }
+      } }",
+    );
+    // The CPU time of a job is that of its last run where that is its end; before a sleep the kernel charges it anew.
+    for (name, response, execution) in [
+        ("sleeper", 10.0, 0.0),
+        ("busy", 10.0, 0.0),
+        ("thrice", 2.0, 0.0),
+        ("looped", 15.0, 5.0),
+        ("late", 1.0, 1.0),
+        ("left", 4.5, 0.0),
+        ("right", 0.5, 0.0),
+        ("taker", 0.5, 0.5),
+        ("suspended", 0.5, 0.5),
+        ("waiter", 0.1, 0.1),
+    ] {
+        let (count, shortest, least) = passes(&record, name);
+        assert!(
+            count > 0 && shortest >= response && least >= execution,
+            "{name}: {count}, {shortest}, {least}"
+        );
+    }
+    let count = |name: &str| passes(&record, name).0;
+    assert_eq!((count("thrice"), count("looped"), count("late")), (3, 1, 1));
+    // The 80 expiries of its timer, and none more.
+    assert!((1..=80).contains(&count("timed")), "{}", count("timed"));
+    assert!(count("left").abs_diff(count("right")) <= 1);
+    assert!(count("suspended") <= count("resumer") && count("taker") <= count("poster"));
+    assert!(count("waiter") <= 2 * count("broadcaster"));
+}
+
+#[test]
+fn threads_stay_on_their_cpus_or_are_refused() {
+    let text = "{ \"tasks\": { \"t\": { \"cpus\": [1023], \"run\": 1 } } }";
+    let workload = dialect_of("t.json").expect("JSON is of rt-app").read("t.json", text).unwrap();
+    let options = RunOptions { duration: Nanos::from_millis(50), ..RunOptions::default() };
+    let refusal =
+        HostWorld::new(&RealKernel::new(), None).run(&workload, &options, &mut Unobserved).unwrap_err();
+    assert!(refusal.to_string().contains("1023"), "{refusal}");
+}

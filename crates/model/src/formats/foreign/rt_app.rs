@@ -1,0 +1,251 @@
+//! rt-app's files, after `rt-app_parse_config.c` and `rt-app.c` of rt-app 1.0 and later: keys that begin with the name of an
+//! event are events, in the order of the file; times are in microseconds; defaults are the program's.
+//!
+//! A thread becomes a task whose jobs come back to back: one pass through its phases each.
+
+mod events;
+mod object;
+mod scheduling;
+
+use std::ops::Range;
+
+use surety_units::{CpuSet, Nanos};
+
+use self::events::Events;
+use self::object::Object;
+use self::scheduling::{Policies, Scheduling, cpus, scheduling, taskgroup};
+use super::names::Names;
+use super::{Reading, json};
+use crate::workload::{
+    Group, Instances, Late, LockProtocol, Phase, Release, Resource, Sleep, Task, TaskBody, Workload,
+};
+
+/// Keys of `global` that say what is written where, and nothing of what runs.
+const LOGGING: [&str; 10] = [
+    "calibration",
+    "lock_pages",
+    "logdir",
+    "log_basename",
+    "log_size",
+    "ftrace",
+    "gnuplot",
+    "cumulative_slack",
+    "io_device",
+    "mem_buffer_size",
+];
+/// A key of old files that no version reads.
+const OBSOLETE: &str = "frag";
+
+/// What the file says of all threads.
+struct Global {
+    duration: Option<Nanos>,
+    default_policy: &'static str,
+    protocol: LockProtocol,
+}
+
+/// What threads of a file have in common while it is read.
+#[derive(Default)]
+struct Shared {
+    tasks: Names,
+    locks: Names,
+    groups: Names,
+    list: Vec<Group>,
+}
+
+/// Reads the whole file. `None` when nothing can be made of it.
+pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
+    let root = match json::parse(text) {
+        Ok(root) => root,
+        Err(diagnostic) => {
+            reading.diagnostics.push(diagnostic);
+            return None;
+        }
+    };
+    let root = Object::of(reading, "the file", &root)?;
+    let said = root.get(reading, "global");
+    let global = global(reading, said);
+    // Resources are made as they are named; those of old files say nothing more.
+    if let Some(resources) = root.get(reading, "resources") {
+        Object::of(reading, "resources", resources);
+    }
+    let Some(tasks) = root.get(reading, "tasks") else {
+        let help = "write `\"tasks\" : { \"thread0\" : { \"run\" : 10000, \"sleep\" : 10000 } }`".to_owned();
+        reading.wrong(&root.span, "there are no `tasks`: this is no file of rt-app".to_owned(), Some(help));
+        return None;
+    };
+    let tasks = Object::of(reading, "tasks", tasks)?;
+    let mut shared = Shared::default();
+    let mut timers = events::Timers::default();
+    let mut workload = Workload { duration: global.duration, ..Workload::default() };
+    for member in tasks.members() {
+        if shared.tasks.has(&member.key) {
+            let message = format!("two threads are called `{}`", member.key);
+            reading.wrong(&member.span, message, Some("give each its own name".to_owned()));
+            continue;
+        }
+        let name = shared.tasks.of(&member.key);
+        reading.place(format!("task.{name}"), &member.span);
+        let Some(object) = Object::of(reading, "a thread", &member.item) else { continue };
+        let thread = Thread { theirs: &member.key, name, object };
+        workload.tasks.extend(thread.read(reading, &global, &mut shared, &mut timers));
+    }
+    root.finish(reading, |_| false);
+    timers.settle(reading, &mut workload.tasks);
+    let resource = |name: &String| Resource { name: name.clone(), protocol: global.protocol };
+    workload.resources = shared.locks.all().map(resource).collect();
+    workload.groups = shared.list;
+    Some(workload)
+}
+
+fn global(reading: &mut Reading, item: Option<&json::Item>) -> Global {
+    let mut global = Global { duration: None, default_policy: "SCHED_OTHER", protocol: LockProtocol::None };
+    let Some(object) = item.and_then(|item| Object::of(reading, "global", item)) else { return global };
+    if let Some(seconds) = object.integer(reading, "duration", -1..=i64::from(i32::MAX)) {
+        global.duration = Some(Nanos::from_secs(seconds)).filter(|duration| duration.is_positive());
+    }
+    if let Some(word) = object.word(reading, "default_policy", Policies::WORDS) {
+        global.default_policy = word;
+    }
+    if object.boolean(reading, "pi_enabled") == Some(true) {
+        global.protocol = LockProtocol::Inherit;
+    }
+    for key in LOGGING {
+        object.get(reading, key);
+    }
+    object.finish(reading, |key| key == OBSOLETE);
+    global
+}
+
+/// A thread of the file.
+struct Thread<'j> {
+    theirs: &'j str,
+    name: String,
+    object: Object<'j>,
+}
+
+impl Thread<'_> {
+    /// The task that it is; none where there is no instance of it.
+    fn read(
+        self,
+        reading: &mut Reading,
+        global: &Global,
+        shared: &mut Shared,
+        timers: &mut events::Timers,
+    ) -> Option<Task> {
+        let object = &self.object;
+        let instances = object.integer(reading, "instance", 0..=10_000).unwrap_or(1);
+        let delay = object.micros(reading, "delay").unwrap_or(Nanos::ZERO);
+        let own = scheduling(reading, object, Some(global.default_policy))?;
+        let cpus = cpus(reading, object);
+        let group = taskgroup(reading, object, shared);
+        let path = format!("task.{}.phases", self.name);
+        let instance_count = u32::try_from(instances).unwrap_or(0);
+        let mut events =
+            Events { thread: self.theirs, shared, timers, instances: instance_count, task: &self.name };
+        let phases_of = object.get(reading, "phases");
+        let (phases, jobs) = match phases_of {
+            Some(item) => {
+                let kept = Kept { own: &own, cpus, group: group.as_deref() };
+                let phases = phases(reading, item, &path, &kept, &mut events);
+                let loops = object.integer(reading, "loop", i64::from(i32::MIN)..=i64::from(i32::MAX));
+                if loops == Some(0) {
+                    let message = format!("thread `{}` never runs", self.theirs);
+                    reading.wrong(&object.span_of("loop"), message, Some("leave it out".to_owned()));
+                }
+                object.finish(reading, |_| false);
+                (phases, loops.and_then(passes))
+            }
+            None => {
+                let loops = object.integer(reading, "loop", i64::from(i32::MIN)..=i64::from(i32::MAX));
+                let phases = events.read(reading, object, &path);
+                object.finish(reading, events::is_event);
+                (phases, loops.and_then(passes))
+            }
+        };
+        (instances > 0).then(|| Task {
+            body: TaskBody::Phases(phases),
+            release: Release::BackToBack { start: delay },
+            spacing: None,
+            late: Late::Queue,
+            policy: own.policy,
+            group,
+            instances: Instances::Count(instance_count),
+            cpus,
+            jobs,
+            sleep: Sleep::Absolute,
+            promises: Vec::new(),
+            reservation: own.reservation,
+            name: self.name,
+        })
+    }
+}
+
+/// How often something with this `loop` is done; `None`: for ever.
+fn passes(loops: i64) -> Option<u64> {
+    (loops > 0).then(|| loops.unsigned_abs())
+}
+
+/// What a thread has that its phases do not change here.
+struct Kept<'a> {
+    own: &'a Scheduling,
+    cpus: Option<CpuSet>,
+    group: Option<&'a str>,
+}
+
+/// The phases of a thread, one after another.
+fn phases(
+    reading: &mut Reading,
+    item: &json::Item,
+    path: &str,
+    kept: &Kept<'_>,
+    events: &mut Events<'_>,
+) -> Vec<Phase> {
+    let Some(object) = Object::of(reading, "phases", item) else { return Vec::new() };
+    let mut list = Vec::new();
+    for member in object.members() {
+        let Some(phase) = Object::of(reading, "a phase", &member.item) else { continue };
+        let loops = phase.integer(reading, "loop", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(1);
+        kept.check(reading, &phase, events);
+        if loops == 1 {
+            let inner = events.read_after(reading, &phase, path, list.len());
+            list.extend(inner);
+        } else {
+            let place = format!("{path}.{}", list.len());
+            reading.place(place.clone(), &member.span);
+            let phases = events.read(reading, &phase, &format!("{place}.phases"));
+            list.push(Phase::Loop { times: passes(loops), phases });
+        }
+        phase.finish(reading, events::is_event);
+    }
+    list
+}
+
+impl Kept<'_> {
+    /// A phase that would run otherwise than its thread is refused.
+    fn check(&self, reading: &mut Reading, phase: &Object<'_>, events: &mut Events<'_>) {
+        let changes = |reading: &mut Reading, key: &str, span: &Range<usize>| {
+            let message = format!("a phase cannot change `{key}` of its thread here");
+            let help = "give it to the thread, or make a thread of the phase".to_owned();
+            reading.wrong(span, message, Some(help));
+        };
+        if let Some(cpus) = cpus(reading, phase)
+            && self.cpus != Some(cpus)
+        {
+            changes(reading, "cpus", &phase.span_of("cpus"));
+        }
+        if let Some(group) = taskgroup(reading, phase, events.shared)
+            && self.group != Some(group.as_str())
+        {
+            changes(reading, "taskgroup", &phase.span_of("taskgroup"));
+        }
+        let Some(key) = scheduling::KEYS.iter().find(|key| phase.has(key)) else {
+            scheduling(reading, phase, None);
+            return;
+        };
+        if let Some(changed) = scheduling(reading, phase, Some(self.own.word))
+            && changed != *self.own
+        {
+            changes(reading, key, &phase.span_of(key));
+        }
+    }
+}

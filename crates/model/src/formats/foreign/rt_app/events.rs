@@ -1,0 +1,243 @@
+//! The events of a thread or a phase as steps of a job.
+
+use std::ops::Range;
+
+use surety_units::Nanos;
+
+use super::Shared;
+use super::object::{Object, integer, text};
+use crate::formats::foreign::Reading;
+use crate::formats::foreign::json::{Member, Value};
+use crate::workload::{Phase, Task, TaskBody, Timer};
+
+/// What a key that begins with the word means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Run,
+    Runtime,
+    Sleep,
+    Lock,
+    Unlock,
+    Wait,
+    Signal,
+    Broad,
+    Sync,
+    Barrier,
+    Timer,
+    Suspend,
+    Resume,
+    SemPost,
+    SemWait,
+    Yield,
+    /// Has no counterpart, for this reason.
+    Unsupported(&'static str),
+}
+
+const MEMORY: &str =
+    "how long memory takes depends on the machine, and a workload says times; measure it and write `run`";
+
+/// Every event; of two words that fit, the first.
+const EVENTS: [(&str, Kind); 20] = [
+    ("runtime", Kind::Runtime),
+    ("run", Kind::Run),
+    ("sleep", Kind::Sleep),
+    ("memrun", Kind::Unsupported(MEMORY)),
+    ("mem", Kind::Unsupported(MEMORY)),
+    ("iorun", Kind::Unsupported(MEMORY)),
+    ("lock", Kind::Lock),
+    ("unlock", Kind::Unlock),
+    ("signal", Kind::Signal),
+    ("broad", Kind::Broad),
+    ("wait", Kind::Wait),
+    ("sync", Kind::Sync),
+    ("barrier", Kind::Barrier),
+    ("timer", Kind::Timer),
+    ("resume", Kind::Resume),
+    ("suspend", Kind::Suspend),
+    ("yield", Kind::Yield),
+    (
+        "fork",
+        Kind::Unsupported(
+            "threads of a workload are there from its beginning; make a thread with a `delay` of it",
+        ),
+    ),
+    ("sem_post", Kind::SemPost),
+    ("sem_wait", Kind::SemWait),
+];
+
+fn kind_of(key: &str) -> Option<Kind> {
+    EVENTS.iter().find(|(word, _)| key.starts_with(word)).map(|(_, kind)| *kind)
+}
+
+/// Whether a key is one of an event.
+pub(super) fn is_event(key: &str) -> bool {
+    kind_of(key).is_some()
+}
+
+/// One use of a timer.
+struct Use {
+    name: String,
+    task: String,
+    instances: u32,
+    absolute: bool,
+    span: Range<usize>,
+}
+
+/// The timers of a file.
+#[derive(Default)]
+pub(super) struct Timers {
+    uses: Vec<Use>,
+}
+
+impl Timers {
+    /// A timer is absolute where one of its uses says so. One of several threads is none of ours.
+    pub(super) fn settle(&self, reading: &mut Reading, tasks: &mut [Task]) {
+        let is_unique = |name: &str| name.starts_with("unique");
+        for (place, one) in self.uses.iter().enumerate().filter(|(_, one)| !is_unique(&one.name)) {
+            let before =
+                self.uses[..place].iter().any(|other| other.name == one.name && other.task != one.task);
+            if before || one.instances > 1 {
+                let message = format!("the timer `{}` is shared by several threads", one.name);
+                let help = "begin its `ref` with `unique`: each thread then has its own".to_owned();
+                reading.wrong(&one.span, message, Some(help));
+            }
+        }
+        for task in tasks {
+            let of_task = || self.uses.iter().filter(|one| one.task == task.name && one.absolute);
+            let absolute: Vec<&str> = of_task().map(|one| one.name.as_str()).collect();
+            if let TaskBody::Phases(phases) = &mut task.body {
+                make_absolute(phases, &absolute);
+            }
+        }
+    }
+}
+
+fn make_absolute(phases: &mut [Phase], names: &[&str]) {
+    for phase in phases {
+        match phase {
+            Phase::Timer(timer) if names.contains(&timer.name.as_str()) => timer.absolute = true,
+            Phase::Loop { phases, .. } => make_absolute(phases, names),
+            _ => {}
+        }
+    }
+}
+
+/// Reads the events of one thread.
+pub(super) struct Events<'a> {
+    /// The thread's name in the file, and of the task.
+    pub(super) thread: &'a str,
+    pub(super) task: &'a str,
+    pub(super) instances: u32,
+    pub(super) shared: &'a mut Shared,
+    pub(super) timers: &'a mut Timers,
+}
+
+impl Events<'_> {
+    /// The steps of an object, whose paths count from 0.
+    pub(super) fn read(&mut self, reading: &mut Reading, object: &Object<'_>, path: &str) -> Vec<Phase> {
+        self.read_after(reading, object, path, 0)
+    }
+
+    /// The same, where so many steps come before.
+    pub(super) fn read_after(
+        &mut self,
+        reading: &mut Reading,
+        object: &Object<'_>,
+        path: &str,
+        before: usize,
+    ) -> Vec<Phase> {
+        let mut steps = Vec::new();
+        let mut has_any = false;
+        for member in object.members() {
+            let Some(kind) = kind_of(&member.key) else { continue };
+            has_any = true;
+            let found = self.event(reading, kind, member).unwrap_or_default();
+            for step in found {
+                let whole = member.span.start..member.item.span.end.max(member.span.end);
+                reading.place(format!("{path}.{}", before + steps.len()), &whole);
+                steps.push(step);
+            }
+        }
+        if !has_any {
+            let help = "write `\"run\" : 10000`, in microseconds".to_owned();
+            reading.wrong(&object.span, "no events here".to_owned(), Some(help));
+        }
+        steps
+    }
+
+    fn event(&mut self, reading: &mut Reading, kind: Kind, member: &Member) -> Option<Vec<Phase>> {
+        let (key, item) = (member.key.as_str(), &member.item);
+        let micros = |reading: &mut Reading| {
+            integer(reading, key, item, 0..=i64::from(i32::MAX)).map(Nanos::from_micros)
+        };
+        let name = |reading: &mut Reading| text(reading, key, item).map(str::to_owned);
+        Some(match kind {
+            Kind::Run => vec![Phase::Run(crate::distribution::TimeDistribution::Constant(micros(reading)?))],
+            Kind::Runtime => vec![Phase::Busy(micros(reading)?)],
+            Kind::Sleep => vec![Phase::Sleep(micros(reading)?)],
+            Kind::Lock => vec![Phase::Lock(self.lock(&name(reading)?))],
+            Kind::Unlock => vec![Phase::Unlock(self.lock(&name(reading)?))],
+            Kind::Signal => vec![Phase::Notify(name(reading)?)],
+            Kind::Broad => vec![Phase::NotifyAll(name(reading)?)],
+            Kind::Wait => vec![self.wait(reading, member)?],
+            Kind::Sync => {
+                let wait = self.wait(reading, member)?;
+                let Phase::Await { condition, .. } = &wait else { return None };
+                vec![Phase::Notify(condition.clone()), wait]
+            }
+            Kind::Barrier => vec![Phase::Barrier(name(reading)?)],
+            Kind::Timer => vec![self.timer(reading, member)?],
+            Kind::Suspend => {
+                let condition = match &item.value {
+                    Value::Omitted => String::new(),
+                    _ => name(reading)?,
+                };
+                // Left empty it is the thread's own name.
+                let condition = if condition.is_empty() { self.thread.to_owned() } else { condition };
+                let lock = self.lock(&condition);
+                let wait = Phase::Await { condition, lock: lock.clone() };
+                vec![Phase::Lock(lock.clone()), wait, Phase::Unlock(lock)]
+            }
+            Kind::Resume => {
+                let condition = name(reading)?;
+                let lock = self.lock(&condition);
+                vec![Phase::Lock(lock.clone()), Phase::NotifyAll(condition), Phase::Unlock(lock)]
+            }
+            Kind::SemPost => vec![Phase::Signal(name(reading)?)],
+            Kind::SemWait => vec![Phase::Wait(name(reading)?)],
+            Kind::Yield => vec![Phase::Yield],
+            Kind::Unsupported(why) => {
+                reading.wrong(
+                    &member.span,
+                    format!("the event `{key}` has no counterpart"),
+                    Some(why.to_owned()),
+                );
+                return None;
+            }
+        })
+    }
+
+    fn lock(&mut self, theirs: &str) -> String {
+        self.shared.locks.of(theirs)
+    }
+
+    /// `wait` and `sync`: a condition and the mutex that is given back meanwhile.
+    fn wait(&mut self, reading: &mut Reading, member: &Member) -> Option<Phase> {
+        let object = Object::of(reading, &format!("`{}`", member.key), &member.item)?;
+        let condition = object.text(reading, "ref").unwrap_or("unknown").to_owned();
+        let lock = object.text(reading, "mutex").unwrap_or("unknown");
+        object.finish(reading, |_| false);
+        Some(Phase::Await { condition, lock: self.lock(lock) })
+    }
+
+    fn timer(&mut self, reading: &mut Reading, member: &Member) -> Option<Phase> {
+        let object = Object::of(reading, &format!("`{}`", member.key), &member.item)?;
+        let name = object.text(reading, "ref").unwrap_or("unknown").to_owned();
+        let period = object.micros(reading, "period").unwrap_or(Nanos::ZERO);
+        let absolute = object.word(reading, "mode", &["relative", "absolute"]) == Some("absolute");
+        object.finish(reading, |_| false);
+        let (task, span) = (self.task.to_owned(), member.span.clone());
+        self.timers.uses.push(Use { name: name.clone(), task, instances: self.instances, absolute, span });
+        Some(Phase::Timer(Timer { name, period, absolute: false }))
+    }
+}

@@ -1,0 +1,153 @@
+//! How a thread or a phase is scheduled: policy, priority, budget, CPUs and task group.
+
+use surety_units::{CpuId, CpuSet, Nanos};
+
+use super::Shared;
+use super::object::{Object, integer};
+use crate::formats::foreign::Reading;
+use crate::formats::foreign::json::Value;
+use crate::reservation::Reservation;
+use crate::workload::{Group, PolicySpec};
+
+/// The policies by their words.
+pub(super) struct Policies;
+
+impl Policies {
+    pub(super) const WORDS: &[&'static str] =
+        &["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"];
+}
+
+/// Keys that say how a thread is scheduled.
+pub(super) const KEYS: [&str; 5] = ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline"];
+/// Priority of realtime threads that have none.
+const REALTIME_PRIORITY: u32 = 10;
+
+/// A policy with what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scheduling {
+    /// The word of the policy.
+    pub(super) word: &'static str,
+    pub(super) policy: PolicySpec,
+    pub(super) reservation: Option<Reservation>,
+}
+
+/// That of a thread with this policy unless it says another; with no such policy, that of a phase that must not say one.
+pub(super) fn scheduling(
+    reading: &mut Reading,
+    object: &Object<'_>,
+    default: Option<&'static str>,
+) -> Option<Scheduling> {
+    refuse_unsupported(reading, object);
+    let default = default?;
+    let word = object.word(reading, "policy", Policies::WORDS).unwrap_or(default);
+    let limits = match word {
+        "SCHED_FIFO" | "SCHED_RR" => 1..=99,
+        "SCHED_OTHER" | "SCHED_BATCH" => -20..=19,
+        _ => i64::from(i32::MIN)..=i64::from(i32::MAX),
+    };
+    let priority = object.integer(reading, "priority", limits);
+    let nice = priority.unwrap_or(0) as i32;
+    let realtime = priority.map_or(REALTIME_PRIORITY, |priority| priority as u32);
+    let budget = object.micros(reading, "dl-runtime");
+    let period = object.micros(reading, "dl-period");
+    let deadline = object.micros(reading, "dl-deadline");
+    let (policy, reservation) = match word {
+        "SCHED_FIFO" => (PolicySpec::Fifo { priority: realtime }, None),
+        "SCHED_RR" => (PolicySpec::RoundRobin { priority: realtime }, None),
+        "SCHED_BATCH" => (PolicySpec::Batch { nice }, None),
+        "SCHED_IDLE" => (PolicySpec::Idle, None),
+        "SCHED_DEADLINE" => {
+            let Some(runtime) = budget.filter(|budget| budget.is_positive()) else {
+                let help = "write `\"dl-runtime\" : 5000`, in microseconds".to_owned();
+                reading.wrong(&object.span, "SCHED_DEADLINE needs `dl-runtime`".to_owned(), Some(help));
+                return None;
+            };
+            let period = period.filter(|period| period.is_positive()).unwrap_or(runtime);
+            let deadline = deadline.filter(|deadline| deadline.is_positive()).unwrap_or(period);
+            let reservation = Reservation { runtime, deadline, period, reclaim: false, demote: false };
+            if let Err(error) = reservation.check() {
+                reading.wrong(&object.span_of("dl-runtime"), error.to_string(), None);
+            }
+            (PolicySpec::Deadline, Some(reservation))
+        }
+        _ => (PolicySpec::Fair { nice, slice: slice(reading, object, budget) }, None),
+    };
+    if !matches!(word, "SCHED_OTHER" | "SCHED_DEADLINE") && budget.is_some() {
+        let message = format!("`dl-runtime` means nothing to {word}");
+        reading.wrong(&object.span_of("dl-runtime"), message, Some("leave it out".to_owned()));
+    }
+    Some(Scheduling { word, policy, reservation })
+}
+
+/// The budget of a fair thread is its slice.
+fn slice(reading: &mut Reading, object: &Object<'_>, budget: Option<Nanos>) -> Option<Nanos> {
+    let slice = budget.filter(|budget| budget.is_positive())?;
+    if !(Nanos::from_micros(100)..=Nanos::from_millis(100)).contains(&slice) {
+        let message = "a slice of SCHED_OTHER is between 100 and 100000 us".to_owned();
+        reading.wrong(&object.span_of("dl-runtime"), message, None);
+    }
+    Some(slice)
+}
+
+/// What of the scheduler a workload cannot say.
+fn refuse_unsupported(reading: &mut Reading, object: &Object<'_>) {
+    for key in ["util_min", "util_max"] {
+        if object.integer(reading, key, -1..=1024).is_some_and(|clamp| clamp != -1) {
+            let message = format!("`{key}` has no counterpart: utilisation is not clamped here");
+            reading.wrong(&object.span_of(key), message, Some("leave it out".to_owned()));
+        }
+    }
+    if object.get(reading, "nodes_membind").is_some() {
+        let message = "`nodes_membind` has no counterpart: memory is not bound to nodes here".to_owned();
+        reading.wrong(&object.span_of("nodes_membind"), message, Some("leave it out".to_owned()));
+    }
+}
+
+/// `cpus`, a list of numbers.
+pub(super) fn cpus(reading: &mut Reading, object: &Object<'_>) -> Option<CpuSet> {
+    let item = object.get(reading, "cpus")?;
+    let Value::Array(items) = &item.value else {
+        reading.wrong(
+            &item.span,
+            "`cpus` is a list of numbers".to_owned(),
+            Some("write `[ 0, 2 ]`".to_owned()),
+        );
+        return None;
+    };
+    let mut cpus = CpuSet::EMPTY;
+    for item in items {
+        let number = integer(reading, "cpus", item, 0..=i64::from(CpuSet::LIMIT) - 1)?;
+        cpus.insert(CpuId(number as u32));
+    }
+    if cpus.is_empty() {
+        reading.wrong(&item.span, "`cpus` is no CPU at all".to_owned(), None);
+        return None;
+    }
+    Some(cpus)
+}
+
+/// The group of a `taskgroup`, with those around it; `None`: the root.
+pub(super) fn taskgroup(reading: &mut Reading, object: &Object<'_>, shared: &mut Shared) -> Option<String> {
+    let path = object.text(reading, "taskgroup")?;
+    if !path.starts_with('/') {
+        let message = format!("the task group `{path}` has no `/` at its beginning");
+        reading.wrong(&object.span_of("taskgroup"), message, Some(format!("write `/{path}`")));
+        return None;
+    }
+    let mut parent = None;
+    let mut so_far = String::new();
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        if !so_far.is_empty() {
+            so_far.push('/');
+        }
+        so_far.push_str(part);
+        let is_new = !shared.groups.has(&so_far);
+        let name = shared.groups.of(&so_far);
+        if is_new {
+            reading.place(format!("group.{name}"), &object.span_of("taskgroup"));
+            shared.list.push(Group { name: name.clone(), weight: 100, io_weight: None, parent });
+        }
+        parent = Some(name);
+    }
+    parent
+}

@@ -1,0 +1,247 @@
+//! What files of rt-app become, what is refused of them and where, and that all that is read can be written as ours.
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use surety_units::{CpuId, CpuSet, Nanos};
+
+use super::dialect_of;
+use crate::distribution::TimeDistribution;
+use crate::formats::toml;
+use crate::reservation::Reservation;
+use crate::workload::{Instances, LockProtocol, Phase, PolicySpec, Release, TaskBody, Timer, Workload};
+
+fn read(text: &str) -> Workload {
+    dialect_of("f.json").unwrap().read("f.json", text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(text: &str) -> String {
+    dialect_of("f.json").unwrap().read("f.json", text).expect_err(text).to_string()
+}
+
+/// The events of a thread, in a file with nothing else.
+fn thread(body: &str) -> String {
+    format!("{{ \"tasks\" : {{ \"t\" : {{ {body} }} }} }}")
+}
+
+fn steps(workload: &Workload, task: usize) -> &[Phase] {
+    let TaskBody::Phases(phases) = &workload.tasks[task].body else { panic!("no phases") };
+    phases
+}
+
+fn us(n: i64) -> Nanos {
+    Nanos::from_micros(n)
+}
+
+fn run(n: i64) -> Phase {
+    Phase::Run(TimeDistribution::Constant(us(n)))
+}
+
+#[test]
+fn events_come_in_the_order_of_the_file_by_the_beginning_of_their_keys() {
+    let text = thread(
+        "\"loop\": -1, \"run\": 10, \"runtime1\": 20, \"run\": 30, \"sleep_x\": 40, \"yield\": \"\", \
+         \"sem_post\": \"s\", \"sem_wait\": \"s\", \"barrier2\": \"b\"",
+    );
+    let workload = read(&text);
+    let (name, b) = (|| "s".to_owned(), "b".to_owned());
+    let expected = [
+        run(10),
+        Phase::Busy(us(20)),
+        run(30),
+        Phase::Sleep(us(40)),
+        Phase::Yield,
+        Phase::Signal(name()),
+        Phase::Wait(name()),
+        Phase::Barrier(b),
+    ];
+    assert_eq!(steps(&workload, 0), expected);
+    let task = &workload.tasks[0];
+    assert_eq!((task.release, task.jobs), (Release::BackToBack { start: Nanos::ZERO }, None));
+    assert_eq!(workload.source.locate("task.t.phases.2").as_deref(), Some("f.json:1:62"));
+}
+
+#[test]
+fn conditions_are_what_wait_signal_broad_sync_suspend_and_resume_say() {
+    let text = "{ \"tasks\": {
+        \"a.b\": { \"lock\": \"m\", \"sync\": { \"ref\": \"q\", \"mutex\": \"m\" }, \"broad\": \"q\", \"unlock\": \"m\",
+                   \"run\": 1, \"suspend\" },
+        \"c\": { \"resume\": \"a.b\", \"run\": 1 } } }";
+    let workload = read(text);
+    let (m, q, own) = (|| "m".to_owned(), || "q".to_owned(), || "a.b".to_owned());
+    let lock = || "a-b".to_owned();
+    let expected = [
+        Phase::Lock(m()),
+        Phase::Notify(q()),
+        Phase::Await { condition: q(), lock: m() },
+        Phase::NotifyAll(q()),
+        Phase::Unlock(m()),
+        run(1),
+        Phase::Lock(lock()),
+        Phase::Await { condition: own(), lock: lock() },
+        Phase::Unlock(lock()),
+    ];
+    assert_eq!(steps(&workload, 0), expected);
+    let resumed = [Phase::Lock(lock()), Phase::NotifyAll(own()), Phase::Unlock(lock()), run(1)];
+    assert_eq!(steps(&workload, 1), resumed);
+    let names: Vec<&str> = workload.resources.iter().map(|resource| resource.name.as_str()).collect();
+    assert_eq!((names, workload.tasks[0].name.as_str()), (vec!["a-b", "m"], "a-b"));
+}
+
+#[test]
+fn defaults_are_those_of_the_program() {
+    let text = "{ \"tasks\": {
+        \"other\": { \"run\": 1 }, \"nice\": { \"priority\": -19, \"run\": 1 },
+        \"fifo\": { \"policy\": \"SCHED_FIFO\", \"run\": 1 }, \"rr\": { \"policy\": \"SCHED_RR\", \"priority\": 7, \"run\": 1 },
+        \"batch\": { \"policy\": \"SCHED_BATCH\", \"priority\": 3, \"run\": 1 },
+        \"slice\": { \"dl-runtime\": 3000, \"run\": 1 },
+        \"dl\": { \"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000, \"dl-period\": 9000, \"run\": 1 },
+        \"none\": { \"instance\": 0, \"run\": 1 },
+        \"more\": { \"instance\": 3, \"delay\": 5, \"loop\": 4, \"cpus\": [0, 2], \"run\": 1 } } }";
+    let workload = read(text);
+    let policies: Vec<PolicySpec> = workload.tasks.iter().map(|task| task.policy).collect();
+    let fair = |nice, slice| PolicySpec::Fair { nice, slice };
+    let expected = [
+        fair(0, None),
+        fair(-19, None),
+        PolicySpec::Fifo { priority: 10 },
+        PolicySpec::RoundRobin { priority: 7 },
+        PolicySpec::Batch { nice: 3 },
+        fair(0, Some(us(3000))),
+        PolicySpec::Deadline,
+        fair(0, None),
+    ];
+    assert_eq!(policies, expected);
+    let (runtime, period) = (us(2000), us(9000));
+    let reservation = Reservation { runtime, deadline: period, period, reclaim: false, demote: false };
+    assert_eq!(workload.tasks[6].reservation, Some(reservation));
+    let more = &workload.tasks[7];
+    let cpus: CpuSet = [CpuId(0), CpuId(2)].into_iter().collect();
+    assert_eq!((more.instances, more.jobs, more.cpus), (Instances::Count(3), Some(4), Some(cpus)));
+    assert_eq!((more.release, workload.duration), (Release::BackToBack { start: us(5) }, None));
+}
+
+#[test]
+fn what_global_says_is_of_all_threads() {
+    let text = "{ \"tasks\": { \"t\": { \"lock\": \"m\", \"run\": 1, \"unlock\": \"m\", \"taskgroup\": \"/a/b.c\" },
+        \"r\": { \"policy\": \"SCHED_RR\", \"run\": 1 } },
+        \"resources\": { \"m\": { \"type\": \"mutex\" } },
+        \"global\": { \"duration\": 2, \"default_policy\": \"SCHED_BATCH\", \"pi_enabled\": true, \"calibration\": \"CPU0\",
+        \"frag\": 1, \"ftrace\": true, \"log_size\": 2 } }";
+    let workload = read(text);
+    assert_eq!(workload.duration, Some(Nanos::from_secs(2)));
+    assert_eq!(workload.tasks[0].policy, PolicySpec::Batch { nice: 0 });
+    assert_eq!(workload.resources[0].protocol, LockProtocol::Inherit);
+    let groups: Vec<_> = workload.groups.iter().map(|g| (g.name.as_str(), g.parent.as_deref())).collect();
+    assert_eq!(groups, [("a", None), ("a-b-c", Some("a"))]);
+    assert_eq!(workload.tasks[0].group.as_deref(), Some("a-b-c"));
+}
+
+#[test]
+fn phases_are_loops_and_the_thread_passes_through_all_of_them() {
+    let timer = "\"timer\": { \"ref\": \"unique\", \"period\": 30000";
+    let text = thread(&format!(
+        "\"loop\": 2, \"phases\": {{ \"p\": {{ \"sleep\": 5 }}, \"light\": {{ \"loop\": 10, \"run\": 1, {timer} }} }},
+         \"light\": {{ \"loop\": -1, \"run\": 2, {timer}, \"mode\": \"absolute\" }} }} }}"
+    ));
+    let workload = read(&text);
+    let timer = || Phase::Timer(Timer { name: "unique".to_owned(), period: us(30_000), absolute: true });
+    let again = |times, work| Phase::Loop { times, phases: vec![run(work), timer()] };
+    assert_eq!(steps(&workload, 0), [Phase::Sleep(us(5)), again(Some(10), 1), again(None, 2)]);
+    assert_eq!(workload.tasks[0].jobs, Some(2));
+    assert_eq!(workload.source.locate("task.t.phases.2.phases.0").as_deref(), Some("f.json:2:33"));
+}
+
+#[test]
+fn what_has_no_counterpart_is_an_error_with_its_place() {
+    for (body, expected) in [
+        ("\"mem\": 5, \"run\": 1", "f.json:1:23: the event `mem` has no counterpart"),
+        ("\"iorun\": 5, \"run\": 1", "f.json:1:23: the event `iorun` has no counterpart"),
+        ("\"fork\": \"t\", \"run\": 1", "f.json:1:23: the event `fork` has no counterpart"),
+        ("\"run\": 1, \"util_min\": 9", "f.json:1:33: `util_min` has no counterpart"),
+        ("\"run\": 1, \"nodes_membind\": [0]", "f.json:1:33: `nodes_membind` has no counterpart"),
+        ("\"run\": 1, \"x-class\": \"high\"", "f.json:1:33: unknown key `x-class`"),
+        ("\"run\": 1, \"prioriti\": 4", "f.json:1:33: unknown key `prioriti` (did you mean `priority`?)"),
+        ("\"run\": \"1\"", "f.json:1:30: `run` is a whole number, not a text"),
+        ("\"run\": -1", "f.json:1:30: `run` is between 0 and 2147483647"),
+        ("\"run\": 1.5", "f.json:1:30: `run` is a whole number, not a number of this form"),
+        ("\"loop\": 1", "f.json:1:21: no events here"),
+        ("\"run\": 1, \"policy\": \"SCHED_FAST\"", "f.json:1:43: `SCHED_FAST` is no policy"),
+        ("\"run\": 1, \"priority\": 20", "f.json:1:45: `priority` is between -20 and 19"),
+        ("\"run\": 1, \"policy\": \"SCHED_DEADLINE\"", "f.json:1:21: SCHED_DEADLINE needs `dl-runtime`"),
+        ("\"run\": 1, \"loop\": 1, \"loop\": 2", "f.json:1:44: `loop` is here twice"),
+        ("\"yield\": \"\"", "the jobs of `t` come back to back and take no time"),
+        ("\"run\": 1, \"unlock\": \"m\"", "f.json:1:33: `m` is unlocked but not held"),
+        ("\"run\": 1, \"suspend\"", "no task notifies of the condition `t`"),
+        ("\"phases\": { \"p\": { \"run\": 1, \"cpus\": [1] } }", "f.json:1:52: a phase cannot change `cpus`"),
+        (
+            "\"phases\": { \"p\": { \"run\": 1, \"priority\": 1 } }",
+            "f.json:1:52: a phase cannot change `priority`",
+        ),
+        (
+            "\"instance\": 2, \"run\": 1, \"timer\": { \"ref\": \"a\", \"period\": 9 }",
+            "the timer `a` is shared by several threads",
+        ),
+    ] {
+        let told = refused(&thread(body));
+        assert!(told.contains(expected), "{body}\n{told}");
+    }
+    assert!(refused("{ \"format\": 1 }").contains("this is no file of rt-app"));
+    let twice = "{ \"tasks\": { \"t\": { \"run\": 1 }, \"t\": { \"run\": 1 } } }";
+    assert!(refused(twice).contains("f.json:1:33: two threads are called `t`"));
+    assert!(dialect_of("a.toml").is_none());
+}
+
+/// A phase that says what its thread says changes nothing.
+#[test]
+fn a_phase_may_repeat_what_its_thread_says() {
+    let said = "\"cpus\": [1], \"priority\": 3, \"taskgroup\": \"/g\"";
+    let workload = read(&thread(&format!("{said}, \"phases\": {{ \"p\": {{ \"run\": 1, {said} }} }}")));
+    assert_eq!((workload.groups.len(), steps(&workload, 0)), (1, [run(1)].as_slice()));
+}
+
+/// An event of a file, with what it needs around it so that the file can be played.
+fn event() -> impl Strategy<Value = String> {
+    let number = 1..100_000_u32;
+    prop_oneof![
+        number.clone().prop_map(|n| format!("\"run\": {n}")),
+        number.clone().prop_map(|n| format!("\"runtime\": {n}")),
+        number.clone().prop_map(|n| format!("\"sleep\": {n}")),
+        number
+            .clone()
+            .prop_map(|n| format!("\"timer\": {{ \"ref\": \"unique{}\", \"period\": {n} }}", n % 3)),
+        number.prop_map(|n| format!("\"lock\": \"m{0}\", \"broad\": \"q{0}\", \"unlock\": \"m{0}\"", n % 3)),
+        Just("\"yield\"".to_owned()),
+        Just("\"sem_post\": \"s\", \"sem_wait\": \"s\"".to_owned()),
+        Just("\"resume\": \"t\"".to_owned()),
+    ]
+}
+
+proptest! {
+    /// What is read is written as our own file, which reads back the same.
+    #[test]
+    fn a_file_becomes_one_of_ours(
+        threads in prop::collection::vec((prop::collection::vec(event(), 1..8), -1..4_i32, 1..3_u32), 1..4),
+    ) {
+        let mut text = "{ \"tasks\": {".to_owned();
+        for (number, (events, loops, instances)) in threads.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "\"t.{number}\": {{ \"instance\": {instances}, \"phases\": {{ \"p\": {{ \"loop\": {loops}, \"run\": 1, {}, }} }} }}, // x",
+                events.join(", "),
+            );
+        }
+        text.push_str("} }");
+        let workload = read(&text);
+        let written = toml::write(&workload);
+        prop_assert_eq!(toml::read("w.toml", &written).unwrap_or_else(|e| panic!("{e}\n{written}")), workload);
+    }
+
+    /// Any text is read or refused, with a place inside it.
+    #[test]
+    fn any_text_is_read_or_refused(text in "[{}\\[\\]:,\"/*a-z0-9 \n\\\\-]{0,80}") {
+        if let Err(error) = dialect_of("f.json").unwrap().read("f.json", &text) {
+            prop_assert!(error.list.iter().all(|one| one.span.end <= text.len()), "{}", error);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What must hold of the steps of jobs: locks are given back, what is waited for comes, and whatever is done without end
+//! takes time.
+
+use std::collections::BTreeSet;
+
+use super::Check;
+use crate::source::nearest;
+use crate::workload::{Phase, Release, Task, TaskBody, Workload};
+
+/// What wakes those who wait: the events that tasks raise, and the conditions they notify.
+pub(super) struct Raised<'a> {
+    events: BTreeSet<&'a str>,
+    conditions: BTreeSet<&'a str>,
+}
+
+impl<'a> Raised<'a> {
+    /// By the tasks of a workload.
+    pub(super) fn of(workload: &'a Workload) -> Raised<'a> {
+        let mut raised = Raised { events: BTreeSet::new(), conditions: BTreeSet::new() };
+        for phase in workload.tasks.iter().flat_map(|task| task.body.leaves()) {
+            match phase {
+                Phase::Signal(name) => drop(raised.events.insert(name)),
+                Phase::Notify(name) | Phase::NotifyAll(name) => drop(raised.conditions.insert(name)),
+                _ => {}
+            }
+        }
+        raised
+    }
+}
+
+/// More passes of a loop that takes no time than this are as good as endless.
+const TIMELESS_MAX: u64 = 10_000;
+
+impl Check<'_> {
+    /// The steps of one task.
+    pub(super) fn phases(&mut self, path: &str, task: &Task, raised: &Raised<'_>) {
+        let TaskBody::Phases(phases) = &task.body else { return };
+        let path = format!("{path}.phases");
+        let mut held: Vec<&str> = Vec::new();
+        self.locks(&path, phases, &mut held);
+        for name in held {
+            let message = format!("the job ends and still holds `{name}`");
+            self.wrong(&path, message, Some(format!("add {{ unlock = \"{name}\" }}")));
+        }
+        self.waits(&path, phases, raised);
+        self.takes_time(&path, phases);
+        let is_back_to_back = matches!(task.release, Release::BackToBack { .. });
+        let is_long = task.jobs.is_none_or(|jobs| jobs > TIMELESS_MAX);
+        if is_back_to_back && is_long && !phases.iter().any(Phase::takes_time) {
+            let message = format!("the jobs of `{}` come back to back and take no time", task.name);
+            self.wrong(&path, message, Some("add { run = \"1ms\" }, or a sleep or timer".to_owned()));
+        }
+    }
+
+    /// Every resource is there, and each job takes and gives back in turn: a job that kept one would wait for itself in
+    /// the next, and the kernel refuses to take a lock twice or to give back what is not held. The same of a loop's passes.
+    fn locks<'p>(&mut self, path: &str, phases: &'p [Phase], held: &mut Vec<&'p str>) {
+        for (index, phase) in phases.iter().enumerate() {
+            let path = format!("{path}.{index}");
+            match phase {
+                Phase::Lock(name) => {
+                    self.named(&path, "resource", name);
+                    if held.contains(&name.as_str()) {
+                        let message = format!("`{name}` is locked twice: the job would wait for itself");
+                        self.wrong(&path, message, Some(format!("unlock `{name}` before")));
+                    } else {
+                        held.push(name);
+                    }
+                }
+                Phase::Unlock(name) => {
+                    self.named(&path, "resource", name);
+                    self.held(&path, name, held, "unlocked");
+                    held.retain(|other| *other != name);
+                }
+                Phase::Await { lock, .. } => {
+                    self.named(&path, "resource", lock);
+                    self.held(&path, lock, held, "given back by `await`");
+                }
+                Phase::Loop { phases, .. } => {
+                    let before = held.clone();
+                    self.locks(&format!("{path}.phases"), phases, held);
+                    if *held != before {
+                        let message = "a pass of the loop ends with other locks than it begins with";
+                        let help = "give back what is taken in the same pass";
+                        self.wrong(&path, message.to_owned(), Some(help.to_owned()));
+                        *held = before;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn held(&mut self, path: &str, name: &str, held: &[&str], what: &str) {
+        if !held.contains(&name) {
+            let message = format!("`{name}` is {what} but not held");
+            self.wrong(path, message, Some(format!("lock `{name}` before")));
+        }
+    }
+
+    /// Somebody raises each event, and notifies of each condition, that is waited for.
+    fn waits(&mut self, path: &str, phases: &[Phase], raised: &Raised<'_>) {
+        for (index, phase) in phases.iter().enumerate() {
+            let path = format!("{path}.{index}");
+            let (name, all, what, key) = match phase {
+                Phase::Wait(name) => (name, &raised.events, "raises the event", "signal"),
+                Phase::Await { condition, .. } => {
+                    (condition, &raised.conditions, "notifies of the condition", "notify")
+                }
+                Phase::Loop { phases, .. } => {
+                    self.waits(&format!("{path}.phases"), phases, raised);
+                    continue;
+                }
+                _ => continue,
+            };
+            if !all.contains(name.as_str()) {
+                let help = match nearest(name, all.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("add {{ {key} = \"{name}\" }} to the phases of a task"),
+                };
+                self.wrong(&path, format!("no task {what} `{name}`: the wait would not end"), Some(help));
+            }
+        }
+    }
+
+    /// A loop without end takes time: else no other thread of a simulated machine would come to run.
+    fn takes_time(&mut self, path: &str, phases: &[Phase]) {
+        for (index, phase) in phases.iter().enumerate() {
+            let Phase::Loop { times, phases } = phase else { continue };
+            let path = format!("{path}.{index}");
+            self.takes_time(&format!("{path}.phases"), phases);
+            if times.is_none_or(|times| times > TIMELESS_MAX) && !phases.iter().any(Phase::takes_time) {
+                let help = format!("add {{ run = \"1ms\" }}, or at most {TIMELESS_MAX} passes");
+                self.wrong(&path, "the loop takes no time".to_owned(), Some(help));
+            }
+        }
+    }
+}

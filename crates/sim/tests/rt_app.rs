@@ -1,0 +1,228 @@
+//! Files of rt-app in the simulator: what each event means, in exact numbers.
+
+mod common;
+
+use common::{ms, options, share, simulate, us, world};
+use surety_model::formats::foreign::dialect_of;
+use surety_model::record::Record;
+use surety_model::world::{RunOptions, Unobserved, World as _, WorldError};
+use surety_units::Nanos;
+
+/// Threads on one or two CPUs for a second.
+fn try_play(tasks: &str, cpus: u32) -> Result<Record, WorldError> {
+    let text = format!("{{ \"tasks\" : {{ {tasks} }} }}");
+    let dialect = dialect_of("t.json").expect("JSON is of rt-app");
+    let workload = dialect.read("t.json", &text).unwrap_or_else(|error| panic!("{error}"));
+    let options = RunOptions { warm_up: Nanos::ZERO, ..options(1, cpus) };
+    world().run(&workload, &options, &mut Unobserved)
+}
+
+fn play(tasks: &str, cpus: u32) -> Record {
+    try_play(tasks, cpus).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Completed passes, the shortest and the longest.
+fn passes(record: &Record, name: &str) -> (u64, Nanos, Nanos) {
+    let activity = record.activity(name).expect("it was run");
+    let response =
+        activity.response.as_ref().and_then(|response| response.observed()).expect("it has responses");
+    let time = |ns: Option<f64>| Nanos::from_f64_rounded(ns.expect("it completed"));
+    (activity.completed, time(response.moments.min()), time(response.moments.max()))
+}
+
+/// A thread above all others that runs from 2 to 8 ms.
+const ABOVE: &str = "\"above\": { \"policy\": \"SCHED_FIFO\", \"priority\": 50, \"delay\": 2000, \"loop\": 1, \"run\": 6000 }";
+
+#[test]
+fn run_is_cpu_time_and_the_end_of_a_phase_is_no_yield() {
+    let rival = "\"rival\": { \"policy\": \"SCHED_FIFO\", \"delay\": 500, \"run\": 1000 }";
+    let record = play(&format!("\"t\": {{ \"policy\": \"SCHED_FIFO\", \"run\": 1000 }}, {rival}"), 1);
+    assert_eq!((passes(&record, "t"), share(&record, "rival")), ((1000, ms(1), ms(1)), 0.0));
+    let phases = "\"phases\": { \"a\": { \"loop\": 3, \"run\": 1000 }, \"b\": { \"run\": 1000 } }";
+    let record = play(&format!("\"t\": {{ \"policy\": \"SCHED_FIFO\", {phases} }}, {rival}"), 1);
+    assert_eq!((passes(&record, "t"), share(&record, "rival")), ((250, ms(4), ms(4)), 0.0));
+    let yields = "\"t\": { \"policy\": \"SCHED_FIFO\", \"run\": 1000, \"yield\": \"\" }";
+    let record = play(&format!("{yields}, {}", rival.replace("1000", "1000, \"yield\": \"\"")), 1);
+    assert!((share(&record, "t") - 0.5).abs() < 0.002, "{}", share(&record, "t"));
+    assert!((share(&record, "rival") - 0.5).abs() < 0.002);
+}
+
+#[test]
+fn a_sleep_begins_when_the_work_is_done() {
+    let thread = "\"t\": { \"policy\": \"SCHED_FIFO\", \"run\": 1000, \"sleep\": 9000 }";
+    assert_eq!(passes(&play(thread, 1), "t"), (100, ms(10), ms(10)));
+    let record = play(&format!("{thread}, {}", ABOVE.replace("2000", "10500")), 1);
+    assert_eq!(passes(&record, "t"), (99, ms(10), ms(16)));
+}
+
+#[test]
+fn a_timer_counts_from_where_it_last_expired() {
+    let thread = "\"t\": { \"policy\": \"SCHED_FIFO\", \"run\": 1000, \"timer\": { \"ref\": \"unique\", \"period\": 10000 } }";
+    let record = play(&format!("{thread}, {}", ABOVE.replace("2000", "10500")), 1);
+    assert_eq!(passes(&record, "t"), (100, ms(10), ms(10)));
+}
+
+/// 2 x (10, timer 20), then 30 for a timer of 20, then 3 x (10, timer 20): the tutorial's figures of both modes.
+#[test]
+fn a_timer_that_is_missed_is_set_to_now_or_stays_on_its_grid() {
+    let timer = |mode: &str| {
+        let part = |loops: u32, work: u32| {
+            format!(
+                "{{ \"loop\": {loops}, \"run\": {work}, \"timer\": {{ \"ref\": \"unique\", \"period\": 20000, \"mode\": \"{mode}\" }} }}"
+            )
+        };
+        let (p, q, r) = (part(2, 10_000), part(1, 30_000), part(3, 10_000));
+        let phases = format!("\"phases\": {{ \"p\": {p}, \"q\": {q}, \"r\": {r} }}");
+        passes(&play(&format!("\"t\": {{ \"policy\": \"SCHED_FIFO\", \"loop\": 1, {phases} }}"), 1), "t")
+    };
+    assert_eq!(timer("relative"), (1, ms(130), ms(130)));
+    assert_eq!(timer("absolute"), (1, ms(120), ms(120)));
+}
+
+/// `runtime` is looked at after every 32 us of work: 6 of the 10 ms are another's, and 125 pieces fill the rest.
+#[test]
+fn runtime_is_wall_clock_time_in_pieces_of_work() {
+    let thread = |event: &str| format!("\"t\": {{ \"policy\": \"SCHED_FIFO\", \"loop\": 1, {event} }}");
+    assert_eq!(passes(&play(&thread("\"runtime\": 1000"), 1), "t"), (1, us(1024), us(1024)));
+    let record = play(&format!("{}, {ABOVE}", thread("\"runtime\": 10000")), 1);
+    assert_eq!(passes(&record, "t"), (1, ms(10), ms(10)));
+    let used = record.activity("t").unwrap().execution.as_ref().and_then(|e| e.observed()).unwrap();
+    assert_eq!(used.moments.max(), Some(4e6));
+    let record = play(&format!("{}, {ABOVE}", thread("\"run\": 10000")), 1);
+    assert_eq!(passes(&record, "t"), (1, ms(16), ms(16)));
+}
+
+#[test]
+fn a_resume_is_lost_where_nobody_is_suspended_and_a_post_is_kept() {
+    let both = |wake: &str, wait: &str| {
+        let tasks = format!(
+            "\"a\": {{ \"loop\": 1, {wake}, \"sleep\": 20000, {wake}, \"run\": 1 }},
+             \"b\": {{ \"loop\": 1, \"sleep\": 5000, {wait}, \"run\": 1000 }}"
+        );
+        passes(&play(&tasks, 2), "b")
+    };
+    assert_eq!(both("\"resume\": \"b\"", "\"suspend\""), (1, ms(21), ms(21)));
+    assert_eq!(both("\"sem_post\": \"s\"", "\"sem_wait\": \"s\""), (1, ms(6), ms(6)));
+}
+
+/// At 5 ms one of three is woken, who runs before the signaller, a fair thread, falls asleep: at 11 ms the other two.
+#[test]
+fn a_signal_wakes_who_came_first_and_a_broadcast_all() {
+    let record = play(
+        "\"w\": { \"policy\": \"SCHED_FIFO\", \"instance\": 3, \"loop\": 1, \"lock\": \"m\",
+                  \"wait\": { \"ref\": \"q\", \"mutex\": \"m\" }, \"unlock\": \"m\", \"run\": 1000 },
+         \"s\": { \"loop\": 1, \"sleep\": 5000, \"lock\": \"m\", \"signal\": \"q\", \"unlock\": \"m\",
+                  \"sleep\": 5000, \"lock\": \"m\", \"broad\": \"q\", \"unlock\": \"m\" }",
+        1,
+    );
+    assert_eq!(passes(&record, "w"), (3, ms(6), ms(13)));
+}
+
+/// The one who syncs wakes the other and waits itself, for what the other signals 2 ms later.
+#[test]
+fn sync_wakes_one_and_waits_itself() {
+    let record = play(
+        "\"b\": { \"loop\": 1, \"lock\": \"m\", \"wait\": { \"ref\": \"q\", \"mutex\": \"m\" }, \"unlock\": \"m\",
+                  \"run\": 2000, \"lock\": \"m\", \"signal\": \"q\", \"unlock\": \"m\" },
+         \"a\": { \"loop\": 1, \"sleep\": 5000, \"lock\": \"m\", \"sync\": { \"ref\": \"q\", \"mutex\": \"m\" },
+                  \"unlock\": \"m\", \"run\": 1000 }",
+        2,
+    );
+    assert_eq!((passes(&record, "b"), passes(&record, "a")), ((1, ms(7), ms(7)), (1, ms(8), ms(8))));
+}
+
+/// The tutorial's example 7 with CPU time in place of `runtime`: 3, 6 and 9 ms, whoever comes first.
+#[test]
+fn a_barrier_lets_all_go_when_the_last_has_come() {
+    let record = play(
+        "\"a\": { \"loop\": -1, \"run\": 1000, \"sleep\": 2000, \"barrier\": \"FIRST\", \"run\": 2000,
+                  \"barrier\": \"SECOND\", \"run\": 1000, \"sleep\": 2000, \"barrier\": \"THIRD\" },
+         \"b\": { \"loop\": -1, \"run\": 2000, \"barrier\": \"FIRST\", \"run\": 1000, \"sleep\": 2000,
+                  \"barrier\": \"SECOND\", \"run\": 2000, \"barrier\": \"THIRD\" }",
+        2,
+    );
+    assert_eq!((passes(&record, "a"), passes(&record, "b")), ((111, ms(9), ms(9)), (111, ms(9), ms(9))));
+}
+
+/// A lock is held while others wait for it, and a delay is when the first pass is released.
+#[test]
+fn a_lock_keeps_others_waiting_and_a_delay_moves_the_start() {
+    let record = play(
+        "\"holder\": { \"loop\": 1, \"lock\": \"m\", \"run\": 5000, \"unlock\": \"m\" },
+         \"waiter\": { \"loop\": 1, \"delay\": 3000, \"lock\": \"m\", \"run\": 1000, \"unlock\": \"m\" }",
+        2,
+    );
+    assert_eq!(
+        (passes(&record, "holder"), passes(&record, "waiter")),
+        ((1, ms(5), ms(5)), (1, ms(3), ms(3)))
+    );
+}
+
+#[test]
+fn threads_keep_to_their_cpus_and_others_are_refused() {
+    let two = |first: u32, second: u32| {
+        let record = play(
+            &format!(
+                "\"a\": {{ \"cpus\": [{first}], \"run\": 1000 }}, \"b\": {{ \"cpus\": [{second}], \"run\": 1000 }}"
+            ),
+            2,
+        );
+        (share(&record, "a"), share(&record, "b"))
+    };
+    assert_eq!(two(0, 1), (1.0, 1.0));
+    let (a, b) = two(1, 1);
+    assert!((a - 0.5).abs() < 0.01 && (a + b - 1.0).abs() < 1e-9, "{a} {b}");
+    let refusal = try_play("\"a\": { \"cpus\": [0, 7], \"run\": 1 }", 2).unwrap_err().to_string();
+    assert!(refusal.contains("0,7") && refusal.contains("task.a"), "{refusal}");
+}
+
+/// The spinner: one thread at nice -20 beside ten at 0, by their weights of 88761 and 1024.
+#[test]
+fn shares_of_spinners_follow_their_weights() {
+    let text = "{ \"tasks\": {
+        \"hi\": { \"priority\": -20, \"loop\": -1, \"run\": 100000 },
+        \"lo\": { \"instance\": 10, \"priority\": 0, \"loop\": -1, \"run\": 100000 } },
+      \"global\": { \"duration\": 20, \"calibration\": 1, \"default_policy\": \"SCHED_OTHER\" } }";
+    let workload = dialect_of("spin.json").unwrap().read("spin.json", text).unwrap();
+    let record = world().run(&workload, &options(20, 1), &mut Unobserved).unwrap();
+    let (hi, lo) = (share(&record, "hi"), share(&record, "lo"));
+    assert!((hi - 0.8966).abs() < 0.002 && (lo - 0.1034).abs() < 0.002, "{hi} {lo}");
+}
+
+/// Each pass of a loop draws anew: the sum of a thousand is near a thousand means.
+#[test]
+fn passes_of_a_loop_draw_each_for_itself() {
+    let phases = "phases = [{ loop = 400, phases = [{ run = { kind = \"uniform\", low = \"0ms\", high = \"2ms\" } }] }]";
+    let release = "release = \"back-to-back\"";
+    let record = simulate(&format!("[[task]]\nname = \"t\"\n{release}\n{phases}"), 10, 1);
+    let (count, least, most) = passes(&record, "t");
+    let is_near = |sum: Nanos| (sum - ms(400)).get().abs() < ms(50).get();
+    assert!(
+        (23..=26).contains(&count) && is_near(least) && is_near(most) && least < most,
+        "{count} {least} {most}"
+    );
+}
+
+/// Both are woken while the lock of their condition is still held: they sleep again at once, and are woken from there before
+/// their CPU has chosen another. What they use is the work of their passes, and no time without work.
+#[test]
+fn who_is_woken_while_it_falls_asleep_works_as_much_as_it_has_to() {
+    let sub = "\"policy\": \"SCHED_FIFO\", \"priority\": 36, \"suspend\": \"sub\", \"run\": 100";
+    let record = play(
+        &format!(
+            "\"main\": {{ \"policy\": \"SCHED_FIFO\", \"priority\": 30, \"resume\": \"sub\", \"run\": 3000 }},
+             \"one\": {{ {sub} }}, \"two\": {{ {sub} }},
+             \"other\": {{ \"policy\": \"SCHED_FIFO\", \"priority\": 38, \"run\": 700, \"sleep\": 1100 }}"
+        ),
+        2,
+    );
+    for name in ["one", "two"] {
+        let (completed, _, _) = passes(&record, name);
+        let worked = completed as f64 * 100e-6;
+        assert!(
+            completed > 200 && (share(&record, name) - worked).abs() <= 100e-6,
+            "{name} {completed} {}",
+            share(&record, name)
+        );
+    }
+}
