@@ -471,3 +471,25 @@ fn deadlines_of_streams_are_kept_by_edf_scan() {
     assert!(by_arrival.0 > 1000 && in_time.0 * 2 < by_arrival.0, "{in_time:?} {by_arrival:?}");
     assert!(in_time.1 > by_arrival.1 * 0.6, "{in_time:?} {by_arrival:?}");
 }
+
+/// Two writers through the page cache that flush, beside a reader: where what they write is throttled it reads more than twice as much.
+#[test]
+fn throttled_writes_leave_a_reader_more() {
+    let read = |keys: &str| {
+        let text = format!(
+            "[disk.d]\nmodel = \"hdd-2004\"\nscheduler = \"none\"\n{keys}\n[[load]]\nname = \"r\"\nkind = \"readers\"\ndisk = \"d\"\n\
+             [[load]]\nname = \"w\"\nkind = \"writers\"\ncount = 2\nsize = \"8MiB\"\ndisk = \"d\"\n"
+        );
+        run(&text, 20)
+            .activity("r")
+            .expect("its record")
+            .figures
+            .iter()
+            .find(|figure| figure.name == "rate")
+            .expect("a rate")
+            .value
+    };
+    let (free, off, held) = (read(""), read("wbt = \"0s\""), read("wbt = \"1ms\""));
+    assert_eq!(free, off);
+    assert!(held > free * 2.0, "{held} B/s with, {free} without");
+}
