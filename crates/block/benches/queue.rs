@@ -42,7 +42,16 @@ impl Bench {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let process = ProcessId(self.next % self.processes);
         let sector = (self.random >> 34) * 64 + u64::from(process.0);
-        let bio = Bio { op: Op::Read, sync: true, meta: false, sector, sectors: 8, process, deadline: None };
+        let bio = Bio {
+            op: Op::Read,
+            sync: true,
+            meta: false,
+            cached: false,
+            sector,
+            sectors: 8,
+            process,
+            deadline: None,
+        };
         self.next += 1;
         self.queue.submit(self.now, bio, BioId(self.next));
     }

@@ -112,6 +112,17 @@ pub trait Positioning: Debug {
     fn positioning(&self, now: Nanos, op: Op, sector: u64) -> Option<Nanos>;
 }
 
+/// By what writes of the page cache are throttled (`blk-wbt`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttling {
+    /// No read is to take longer (`wbt_lat_usec`); above zero.
+    pub target: Nanos,
+    /// Requests that the queue had when it was made: the driver's tags.
+    pub tags: u32,
+    /// Whether the device says that it has a volatile cache.
+    pub write_cache: bool,
+}
+
 /// What an elevator is made for.
 #[derive(Clone, Debug)]
 pub struct Making {
@@ -135,6 +146,8 @@ pub struct Making {
     pub groups: Vec<IoGroup>,
     /// What differs by kernel.
     pub rules: &'static Rules,
+    /// How writes of the page cache are throttled; `None`: they are not.
+    pub throttling: Option<Throttling>,
 }
 
 impl Making {
@@ -154,6 +167,7 @@ impl Making {
             settings,
             groups: Vec::new(),
             rules,
+            throttling: None,
         }
     }
 }

@@ -388,7 +388,16 @@ mod tests {
             let mut limit = |op, sync| {
                 let mut requests = Requests::default();
                 let process = ProcessId(0);
-                let bio = Bio { op, sync, meta: false, sector: 0, sectors: 8, process, deadline: None };
+                let bio = Bio {
+                    op,
+                    sync,
+                    meta: false,
+                    cached: false,
+                    sector: 0,
+                    sectors: 8,
+                    process,
+                    deadline: None,
+                };
                 let now = surety_units::Nanos::ZERO;
                 let processes = [crate::Process::default()];
                 let mut context = crate::Context { now, requests: &mut requests, processes: &processes };

@@ -25,7 +25,9 @@ pub mod tunable;
 #[cfg(test)]
 mod script;
 
-pub use elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Positioning, Rule, Side};
+pub use elevator::{
+    Context, Elevator, ElevatorRow, Front, Making, Outgoing, Positioning, Rule, Side, Throttling,
+};
 pub use kernels::Rules;
 pub use queue::{Queue, Step, StepKind, Submitted};
 pub use request::{

@@ -7,6 +7,7 @@ mod mq;
 mod sleepers;
 mod steps;
 pub(crate) mod tags;
+mod throttle;
 
 use surety_units::Nanos;
 
@@ -56,6 +57,9 @@ pub trait Queue {
 
     /// A process is going to wait for the disk: a queue that is plugged as a whole has its driver begin.
     fn blocks(&mut self) {}
+
+    /// Whether processes wait because too many pages of the disk are dirty.
+    fn dirtiers(&mut self, _now: Nanos, _wait: bool) {}
 
     /// The longest bio it takes, in sectors.
     fn max_sectors(&self) -> u32;

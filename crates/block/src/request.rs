@@ -94,6 +94,8 @@ pub struct Bio {
     pub sync: bool,
     /// Metadata (`REQ_META`).
     pub meta: bool,
+    /// What the page cache writes, whoever waits for it: not what a program writes past it.
+    pub cached: bool,
     /// First sector.
     pub sector: u64,
     /// Above zero, unless it is a flush.
@@ -128,6 +130,7 @@ pub struct Request {
     pub op: Op,
     pub sync: bool,
     pub meta: bool,
+    pub cached: bool,
     pub sector: u64,
     pub sectors: u32,
     /// Who submitted its first bio.
@@ -190,6 +193,7 @@ impl Requests {
             op: bio.op,
             sync: bio.sync,
             meta: bio.meta,
+            cached: bio.cached,
             sector: bio.sector,
             sectors: bio.sectors,
             process: bio.process,

@@ -113,6 +113,7 @@ impl Script {
                 op: if op == "r" { Op::Read } else { Op::Write },
                 sync: op != "w",
                 meta: false,
+                cached: false,
                 sector: sector.parse().expect("a sector"),
                 sectors: sectors.parse().expect("a count"),
                 process,

@@ -161,6 +161,7 @@ impl Driven<'_> {
             op: if words[3] == "r" { Op::Read } else { Op::Write },
             sync: true,
             meta: false,
+            cached: false,
             sector: number(4),
             sectors: u32::try_from(number(5)).expect("a length"),
             process,
@@ -183,8 +184,16 @@ impl Driven<'_> {
         for process in 0..=count {
             self.queue.add_process(Process::default());
             let process = ProcessId(process);
-            let bio =
-                Bio { op: Op::Read, sync: true, meta: false, sector: 0, sectors: 8, process, deadline: None };
+            let bio = Bio {
+                op: Op::Read,
+                sync: true,
+                meta: false,
+                cached: false,
+                sector: 0,
+                sectors: 8,
+                process,
+                deadline: None,
+            };
             self.submit(Nanos::ZERO, bio, BioId(0));
         }
         (0..=count).for_each(|_| self.completed(Nanos::ZERO, 0));

@@ -105,6 +105,7 @@ fn run(row: &'static ElevatorRow, made: &[Made], requests: u32, tags: u32) -> Ru
             op: if *reads { Op::Read } else { Op::Write },
             sync: *reads || *sync,
             meta: false,
+            cached: false,
             sector: sector * 8,
             sectors: *sectors,
             process: ProcessId(*process),

@@ -281,6 +281,16 @@ impl Profile {
         }
     }
 
+    /// Whether it holds in a volatile cache what was written.
+    pub fn has_volatile_cache(&self) -> bool {
+        match &self.device {
+            Device::Fixed(_) => false,
+            Device::Hdd(parameters) => parameters.write_back.is_some(),
+            Device::Flash(parameters) => parameters.buffer_sectors > 0 && !parameters.protected,
+            Device::Virtio(_, behind) => behind.has_volatile_cache(),
+        }
+    }
+
     /// Requests it takes at a time.
     pub fn depth(&self) -> usize {
         match &self.device {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use surety_stats::random::stream_of;
-use surety_units::{Bandwidth, Bytes, CpuSet};
+use surety_units::{Bandwidth, Bytes, CpuSet, Nanos};
 
 use crate::platform::{FairServer, Platform};
 use crate::promise::Promise;
@@ -87,6 +87,9 @@ pub struct PlannedDisk {
     /// The largest request that is made of it; `None`: as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Bytes>,
+    /// Target of the throttling of what the page cache writes (`blk-wbt`); `None`: as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wbt: Option<Nanos>,
     /// Tunables of the I/O scheduler, in the units of the kernel's files.
     pub tunables: BTreeMap<String, u64>,
     /// Why each of those is as it is that the plan sets and the workload does not.
@@ -99,6 +102,7 @@ impl PlannedDisk {
         let mut words = vec![format!("scheduler {}", self.scheduler)];
         words.extend(self.depth.map(|depth| format!("depth {depth}")));
         words.extend(self.request.map(|request| format!("request {request}")));
+        words.extend(self.wbt.map(|target| format!("wbt {target}")));
         words.extend(self.tunables.iter().map(|(name, value)| format!("{name} {value}")));
         words.join(", ")
     }
@@ -107,6 +111,7 @@ impl PlannedDisk {
     pub fn set(&self, disk: &mut Disk) {
         disk.scheduler = Some(self.scheduler.clone());
         (disk.depth, disk.request) = (self.depth, self.request);
+        disk.wbt = self.wbt.or(disk.wbt);
         disk.tunables.extend(self.tunables.iter().map(|(name, value)| (name.clone(), *value)));
     }
 }

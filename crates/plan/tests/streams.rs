@@ -66,6 +66,16 @@ fn deep_readers(chance: &mut Pcg) -> String {
     )
 }
 
+/// Readers, writers that flush and a copy, all through the page cache.
+fn cached(chance: &mut Pcg) -> String {
+    let (readers, writers, size) = (1 + chance.below(3), 1 + chance.below(4), 1 + chance.below(8));
+    format!(
+        "[[load]]\nname = 'r'\nkind = 'readers'\ndisk = 'd'\ncount = {readers}\nblock = '128KiB'\nsize = '60MB'\n\
+         [[load]]\nname = 'w'\nkind = 'writers'\ndisk = 'd'\ncount = {writers}\nblock = '128KiB'\nsize = '{size}MiB'\n\
+         [[load]]\nname = 'c'\nkind = 'file-copy'\ndisk = 'd'\nblock = '128KiB'\nsize = '{size}MiB'\n"
+    )
+}
+
 const ONE: &str =
     "count = 1\nrate = '1200kB/s'\nread = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
 const FOUR: &str =
@@ -76,13 +86,20 @@ const FOUR_DEEP: &str =
 const TWO_THAT_WRITE: &str =
     "count = 2\nrate = '1MB/s'\nwrite = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
 
-const MIXES: [Mix; 7] = [
+const MIXES: [Mix; 8] = [
     Mix { name: "readers", streams: FOUR, disk: "", loads: readers, runs: 12 },
     Mix { name: "writers", streams: ONE, disk: "", loads: writers, runs: 12 },
     Mix { name: "a copy", streams: ONE, disk: "", loads: copy, runs: 8 },
     Mix { name: "all of them", streams: FOUR, disk: "", loads: all, runs: 8 },
     Mix { name: "readers, writing", streams: TWO_THAT_WRITE, disk: "", loads: readers, runs: 8 },
     Mix { name: "all of them, writing", streams: TWO_THAT_WRITE, disk: "", loads: all, runs: 8 },
+    Mix {
+        name: "the page cache, writing",
+        streams: TWO_THAT_WRITE,
+        disk: "wbt = '1ms'\n",
+        loads: cached,
+        runs: 8,
+    },
     Mix { name: "readers, depth 4", streams: FOUR_DEEP, disk: "depth = 4\n", loads: deep_readers, runs: 8 },
 ];
 
@@ -180,6 +197,32 @@ fn as_many_small_streams_as_there_are_requests_are_kept() {
     let demands: Vec<_> = more.streams.iter().map(demand).collect();
     admit(&demands, &disk, &Floors::default()).expect_err("there are 64 requests");
     assert_eq!(nearest(&demands, 0, &disk, &Floors::default()).count, Some(64));
+}
+
+/// Beside what the page cache writes, a limit of all writes is chosen for streams that read, and for streams that write one of the page cache's alone. A plan
+/// with that is verified again, in the simulator too.
+#[test]
+fn streams_that_write_have_what_the_page_cache_writes_throttled() {
+    let of = |direction: &str| {
+        let text = format!(
+            "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nmake = '1GiB'\njournal = false\n\
+             [[stream]]\nname = 's'\ndisk = 'd'\nfile = {{ make = '40MB' }}\nrate = '1MB/s'\n{direction} = '64KiB'\npromise = ['late == 0']\n\
+             [[load]]\nname = 'w'\nkind = 'writers'\ndisk = 'd'\ncount = 2\nsize = '20MB'\n"
+        );
+        toml::read("w.toml", &text).unwrap_or_else(|wrong| panic!("{wrong}"))
+    };
+    for (direction, throttled, depth) in
+        [("read", None, Some(&4)), ("write", Some(Nanos::from_millis(1)), None)]
+    {
+        let options = surety_plan::PlanOptions::new(Platform::linux_6_18(2));
+        let plan = surety_plan::plan(&of(direction), &std::collections::BTreeMap::new(), &options);
+        assert!(plan.refusals.is_empty(), "{direction}: {:?}", plan.refusals);
+        let disk = &plan.disks[0];
+        assert_eq!((disk.wbt, disk.tunables.get("async_depth")), (throttled, depth), "{direction}");
+        let checked =
+            surety_plan::check::check(&plan, &[]).unwrap_or_else(|why| panic!("{direction}: {why}"));
+        assert!(!checked.is_empty() && checked.iter().all(|one| one.agrees()), "{direction}: {checked:?}");
+    }
 }
 
 /// A stream is planned with its batch, its buffer and each step; one too many is refused with what is admitted beside the others.

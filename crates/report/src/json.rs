@@ -64,6 +64,7 @@ fn disk(planned: &PlannedDisk) -> Value {
         "scheduler": planned.scheduler,
         "depth": planned.depth,
         "request": planned.request.map(|bytes| bytes.0),
+        "wbt_ns": planned.wbt,
         "tunables": planned.tunables,
         "because": planned.because,
     })

@@ -63,6 +63,7 @@ fn with_stream() -> Plan {
         scheduler: "mq-deadline".to_owned(),
         depth: Some(4),
         request: Some(Bytes(131_072)),
+        wbt: Some(Nanos::from_millis(1)),
         tunables: BTreeMap::from([("async_depth".to_owned(), 16)]),
         because: vec!["it is so".to_owned()],
     }];

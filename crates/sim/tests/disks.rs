@@ -471,3 +471,50 @@ fn deadlines_of_streams_are_kept_by_edf_scan() {
     assert!(by_arrival.0 > 1000 && in_time.0 * 2 < by_arrival.0, "{in_time:?} {by_arrival:?}");
     assert!(in_time.1 > by_arrival.1 * 0.6, "{in_time:?} {by_arrival:?}");
 }
+
+/// Two writers through the page cache that flush, beside a reader: where what they write is throttled it reads more than twice as much.
+#[test]
+fn throttled_writes_leave_a_reader_more() {
+    let read = |keys: &str| {
+        let text = format!(
+            "[disk.d]\nmodel = \"hdd-2004\"\nscheduler = \"none\"\n{keys}\n[[load]]\nname = \"r\"\nkind = \"readers\"\ndisk = \"d\"\n\
+             [[load]]\nname = \"w\"\nkind = \"writers\"\ncount = 2\nsize = \"8MiB\"\ndisk = \"d\"\n"
+        );
+        run(&text, 20)
+            .activity("r")
+            .expect("its record")
+            .figures
+            .iter()
+            .find(|figure| figure.name == "rate")
+            .expect("a rate")
+            .value
+    };
+    let (free, off, held) = (read(""), read("wbt = \"0s\""), read("wbt = \"1ms\""));
+    assert_eq!(free, off);
+    assert!(held > free * 2.0, "{held} B/s with, {free} without");
+}
+
+/// Four streams ask for batches at the same instant, and who of them goes first is drawn: by the order in which their files are visited ever after the disk has more or less time left.
+#[test]
+fn which_of_alike_streams_goes_first_is_chance() {
+    let text = "[disk.d]\nmodel = \"hdd-2004\"\nmake = \"1GiB\"\ndepth = 4\n\
+                tunables = { async_depth = 16, prio_aging_expire = 3600000 }\n\
+                [[stream]]\nname = \"s\"\ncount = 4\ndisk = \"d\"\nfile = { make = \"105MB\" }\nrate = \"1MB/s\"\nread = \"64KiB\"\n\
+                buffer = \"564kB\"\nbatch = \"80KiB\"\n\
+                [[load]]\nname = \"c\"\nkind = \"file-copy\"\ndisk = \"d\"\nsize = \"175MB\"\nblock = \"128KiB\"\n";
+    let copied = |seed| {
+        let mut world = world();
+        world.platform.disk_driver = DiskDriver::Loop { tags: Some(128) };
+        let options = RunOptions { duration: Nanos::from_secs(20), seed, ..RunOptions::default() };
+        let record =
+            world.run(&workload(text), &options, &mut Unobserved).unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!(record.activity("s").map(|streams| streams.missed), Some(0), "{seed}");
+        let figures = &record.activity("c").expect("its record").figures;
+        figures.iter().find(|figure| figure.name == "rate").expect("a rate").value
+    };
+    let all: Vec<f64> = (1..=8).map(copied).collect();
+    let (least, most) =
+        (all.iter().copied().fold(f64::MAX, f64::min), all.iter().copied().fold(0.0, f64::max));
+    assert!(least > 1e6 && most > least * 1.02, "{all:?}");
+    assert_eq!(copied(3), all[2]);
+}

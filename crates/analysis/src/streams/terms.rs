@@ -1,7 +1,7 @@
 //! [`terms`]: what a disk of a workload takes at most, with what else the workload asks of it.
 //!
 //! Best effort is counted by its threads: each has so many requests in the queue at once. What is written through the page cache is written by
-//! the kernel's flusher, which takes all requests that it may have; `async_depth` of mq-deadline limits it.
+//! the kernel's flusher, which takes all requests that it may have; `async_depth` of mq-deadline limits it, or `blk-wbt` ([`throttled`]).
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ pub fn terms(
     let smallest = limit(KERNELS.iter().map(|rules| rules.max_sectors).min());
     let scheduler = disk.scheduler.as_deref().unwrap_or("mq-deadline");
     let requests = match scheduler {
-        "mq-deadline" => u64::from(profile.requests_scheduled()),
+        "mq-deadline" => scheduled(&profile, platform.disk_driver),
         "none" => u64::from(profile.driver_tags().min(disk.depth.unwrap_or(u32::MAX))),
         other => {
             return Err(format!(
@@ -93,7 +93,8 @@ pub fn terms(
     if let Some(why) = objection(workload, disk, &guaranteed) {
         return Err(why);
     }
-    let beside = beside(workload, disk, (requests, largest, platform.cpus), &guaranteed)?;
+    let flusher = flusher(disk, requests, tags(&profile, platform.disk_driver));
+    let beside = beside(workload, disk, (flusher, largest, platform.cpus), &guaranteed)?;
     let (depth, inside) = in_device(&profile, (platform.disk_driver, disk.depth));
     if scheduler == "none" && depth > 1 {
         return Err("without a scheduler best effort overtakes in the device without a bound; use `scheduler = \"mq-deadline\"`".to_owned());
@@ -175,6 +176,36 @@ fn writers_share(disk: &Disk, requests: u64) -> u64 {
     disk.tunables.get("async_depth").copied().filter(|depth| *depth > 0).unwrap_or(requests)
 }
 
+/// Tags of what drives a disk.
+fn tags(profile: &Profile, driver: DiskDriver) -> u64 {
+    let own = profile.driver_tags();
+    match driver {
+        DiskDriver::OfDisk => own.into(),
+        DiskDriver::Loop { tags } => tags.map_or(own, |tags| tags.max(own)).into(),
+    }
+}
+
+/// Requests of a queue with an I/O scheduler: twice the driver's tags, of which no more than 128 count (`blk_mq_init_sched`).
+fn scheduled(profile: &Profile, driver: DiskDriver) -> u64 {
+    2 * tags(profile, driver).min(128)
+}
+
+/// Requests that what the page cache writes may have at once.
+fn flusher(disk: &Disk, requests: u64, tags: u64) -> u64 {
+    let share = writers_share(disk, requests);
+    if disk.wbt.is_some_and(|target| target > Nanos::ZERO) { share.min(throttled(tags)) } else { share }
+}
+
+/// Writes of the page cache that `blk-wbt` lets by at once at most, whatever its target and what reads take: 16 at first, and 3/4 of the requests that the queue
+/// had when it was made, which are the driver's tags, where nothing but writes was seen for long (`rq_depth_calc_max_depth`). It counts all writes but those that somebody
+/// waits for past the page cache (`REQ_SYNC` with `REQ_IDLE`), so none of streams.
+fn throttled(tags: u64) -> u64 {
+    match tags {
+        0 | 1 => 2,
+        _ => tags.min(16).max(tags * 3 / 4),
+    }
+}
+
 /// Requests that a device takes at a time, and those that may have left the scheduler for it: one more may wait for the driver, unless
 /// that is asked first. A limit that is set is one of the driver, whatever the device takes.
 fn in_device(profile: &Profile, (driver, limit): (DiskDriver, Option<u32>)) -> (u64, u64) {
@@ -193,7 +224,7 @@ fn in_device(profile: &Profile, (driver, limit): (DiskDriver, Option<u32>)) -> (
 fn beside(
     workload: &Workload,
     disk: &Disk,
-    (requests, largest, cpus): (u64, u64, u32),
+    (flusher, largest, cpus): (u64, u64, u32),
     guaranteed: impl Fn(&Stream) -> bool,
 ) -> Result<Beside, String> {
     let is_here = |name: &Option<String>| name.as_deref() == Some(disk.name.as_str());
@@ -206,7 +237,6 @@ fn beside(
             on.name
         ));
     }
-    let flusher = writers_share(disk, requests);
     let mut found = Beside::default();
     let mut is_flushed = false;
     for load in workload.loads.iter().filter(|load| is_here(&load.disk)) {
@@ -263,4 +293,43 @@ fn of_load(found: &mut Beside, load: &Load, largest: u64, cpus: u32) -> Result<b
         None => return Err(format!("what load {} asks of the disk is not known", load.name)),
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use surety_model::formats::toml;
+
+    use super::*;
+
+    /// `rq_depth_calc_max_depth`: 3/4 of the tags, or the 16 that it begins with where they are more.
+    #[test]
+    fn throttled_writes_leave_a_quarter() {
+        let most = [1, 2, 4, 16, 20, 32, 128].map(throttled);
+        assert_eq!(most, [2, 2, 4, 16, 16, 24, 96]);
+    }
+
+    /// What the page cache writes takes the whole queue, what `async_depth` leaves of it, or what is throttled: that of the driver's tags, which a loop device has more of.
+    #[test]
+    fn what_is_throttled_leaves_places_to_streams() {
+        let of = |keys: &str, driver| {
+            let text = format!(
+                "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nscheduler = 'mq-deadline'\n{keys}\n\
+                 [[load]]\nname = 'w'\nkind = 'writers'\ndisk = 'd'\n"
+            );
+            let workload = toml::read("w.toml", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let platform = Platform { disk_driver: driver, ..Platform::linux_6_18(2) };
+            let found = terms(&workload, &workload.disks[0], &platform, |_| true).unwrap();
+            (found.requests, found.beside_writes, found.write_requests)
+        };
+        let looped = DiskDriver::Loop { tags: Some(128) };
+        for (keys, driver, expected) in [
+            ("", DiskDriver::OfDisk, (64, 64, 64)),
+            ("wbt = '0s'", DiskDriver::OfDisk, (64, 64, 64)),
+            ("wbt = '1ms'", DiskDriver::OfDisk, (64, 24, 64)),
+            ("wbt = '1ms'", looped, (256, 96, 256)),
+            ("wbt = '1ms'\ntunables = { async_depth = 8 }", looped, (256, 8, 8)),
+        ] {
+            assert_eq!(of(keys, driver), expected, "{keys} {driver:?}");
+        }
+    }
 }

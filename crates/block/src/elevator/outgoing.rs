@@ -118,7 +118,8 @@ mod tests {
 
     fn request(requests: &mut Requests, op: Op, sector: u64) -> RequestId {
         let process = ProcessId(0);
-        let bio = Bio { op, sync: true, meta: false, sector, sectors: 1, process, deadline: None };
+        let bio =
+            Bio { op, sync: true, meta: false, cached: false, sector, sectors: 1, process, deadline: None };
         requests.make(&bio, BioId(0), Priority::default(), Nanos::ZERO)
     }
 

@@ -369,6 +369,7 @@ mod tests {
                     op: Op::Read,
                     sync: true,
                     meta: false,
+                    cached: false,
                     sector,
                     sectors: 32,
                     process,

@@ -51,7 +51,7 @@ impl Steps {
     #[inline]
     pub(super) fn bio(&mut self, kind: StepKind, bio: &Bio, priority: Priority) {
         if self.are_wanted {
-            let Bio { op, sync, meta, sector, sectors, process, deadline: _ } = *bio;
+            let Bio { op, sync, meta, sector, sectors, process, .. } = *bio;
             self.steps.push(Step { kind, op, sync, meta, sector, sectors, process, priority });
         }
     }

@@ -128,7 +128,7 @@ fn give_requests<'a>(
 }
 
 /// Has the queue of a modelled disk throttle no writes that the page cache makes (`blk-wbt`): it takes the tags of the loop device for those of the
-/// disk, and with one was seen to let two writes go, and the next two when both were done. The simulator throttles none.
+/// disk, and with one was seen to let two writes go, and the next two when both were done. Without `wbt` the simulator throttles none either.
 fn throttle_no_writes<'a>(
     name: &str,
     made: &dyn Emulated,

@@ -6,7 +6,9 @@ use surety_device::SECTOR;
 use surety_device::profile::Profile;
 use surety_model::plan::PlannedDisk;
 use surety_model::workload::{Direction, Disk, FileUse, Stream, Workload};
-use surety_units::Bytes;
+use surety_units::{Bytes, Nanos};
+
+use super::is_served;
 
 /// The scheduler with a bound.
 const SCHEDULER: &str = "mq-deadline";
@@ -18,6 +20,8 @@ const REQUEST: Bytes = Bytes(128 << 10);
 const NEVER: u64 = 3_600_000;
 /// Of the requests of a queue, what writes may have, as one part in so many.
 const WRITES: u32 = 16;
+/// Less than a hard disk takes for any read, so that `blk-wbt` lets the least by.
+const THROTTLING: Nanos = Nanos::from_millis(1);
 
 /// A disk as it may be set, with why.
 #[derive(Clone, Debug)]
@@ -28,12 +32,13 @@ pub(super) struct Candidate {
 
 impl Candidate {
     pub(super) fn planned(&self) -> PlannedDisk {
-        let Disk { name, scheduler, depth, request, tunables, .. } = self.disk.clone();
+        let Disk { name, scheduler, depth, request, wbt, tunables, .. } = self.disk.clone();
         PlannedDisk {
             disk: name,
             scheduler: scheduler.unwrap_or_else(|| SCHEDULER.to_owned()),
             depth,
             request,
+            wbt,
             tunables,
             because: self.because.clone(),
         }
@@ -67,16 +72,8 @@ pub(super) fn candidates(
         let because = "prio_aging_expire an hour: no request of best effort ages and goes first".to_owned();
         first = first.with(because, |disk| set_tunable(disk, "prio_aging_expire", NEVER));
     }
-    if let Some(profile) = &profile
-        && !disk.tunables.contains_key("async_depth")
-        && is_written_through_cache(workload, disk)
-    {
-        let queue = profile.requests_scheduled();
-        let places = u64::from((queue / WRITES).max(1));
-        let because = format!(
-            "async_depth {places} of the queue's {queue} requests: the flusher takes all that it may have, and streams and readers wait for one"
-        );
-        first = first.with(because, |disk| set_tunable(disk, "async_depth", places));
+    if let Some(profile) = &profile {
+        first = limit_writes(workload, first, profile.requests_scheduled());
     }
     if disk.depth.is_none() {
         let limited = Disk { depth: Some(DEPTH), ..first.disk.clone() };
@@ -98,6 +95,28 @@ pub(super) fn candidates(
     );
     let short = first.with(because, |disk| disk.request = Some(REQUEST));
     vec![short, first]
+}
+
+/// Limits what the page cache writes at once, where something does and the workload limits it in no way. A limit of the I/O scheduler counts all writes, those of streams too.
+fn limit_writes(workload: &Workload, disk: Candidate, queue: u32) -> Candidate {
+    let is_throttled = disk.disk.wbt.is_some_and(|target| target > Nanos::ZERO);
+    let is_limited = is_throttled || disk.disk.tunables.contains_key("async_depth");
+    if is_limited || !is_written_through_cache(workload, &disk.disk) {
+        return disk;
+    }
+    let is_here = |stream: &&Stream| stream.disk.as_deref() == Some(disk.disk.name.as_str());
+    let is_writer = |stream: &Stream| stream.direction == Direction::Write && is_served(stream);
+    if disk.disk.wbt.is_none() && workload.streams.iter().filter(is_here).any(is_writer) {
+        let because = format!(
+            "wbt {THROTTLING}: the flusher takes all requests that it may have, and async_depth would hold back the streams that write as well"
+        );
+        return disk.with(because, |disk| disk.wbt = Some(THROTTLING));
+    }
+    let places = u64::from((queue / WRITES).max(1));
+    let because = format!(
+        "async_depth {places} of the queue's {queue} requests: the flusher takes all that it may have, and streams and readers wait for one"
+    );
+    disk.with(because, |disk| set_tunable(disk, "async_depth", places))
 }
 
 fn set_tunable(disk: &mut Disk, name: &str, value: u64) {

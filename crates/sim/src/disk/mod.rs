@@ -306,7 +306,10 @@ impl Storage {
         }
         match wait {
             Wait::Page(file, _) | Wait::Written(file) => self.files[file.0].waiting.push(process),
-            Wait::Dirty(_) => self.soilers.push(process),
+            Wait::Dirty(disk) => {
+                self.soilers.push(process);
+                self.units[disk].queue.dirtiers(now, true);
+            }
             Wait::DiskWritten => self.syncers.push(process),
             _ => {}
         }
@@ -437,13 +440,13 @@ impl Storage {
                     }
                     None => self.files[file.0].arrived(first, count),
                 }
-                self.wake_readers(disk, file, first..first + count);
+                self.wake_readers(now, disk, file, first..first + count);
             }
         }
     }
 
     /// Pages of a file came from the disk, or went to it: whoever waited for that goes on, in the order in which processes were added.
-    fn wake_readers(&mut self, disk: usize, file: FileId, pages: Range<u64>) {
+    fn wake_readers(&mut self, now: Nanos, disk: usize, file: FileId, pages: Range<u64>) {
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.extend_from_slice(&self.files[file.0].waiting);
         candidates.extend_from_slice(&self.syncers);
@@ -469,7 +472,14 @@ impl Storage {
         self.candidates = candidates;
         let doing = &self.doing;
         let waits = |process: &ProcessId| doing[process.index()].wait;
+        let before = self.soilers.len();
         self.soilers.retain(|process| matches!(waits(process), Wait::Dirty(_)));
+        if self.soilers.len() < before {
+            for (disk, unit) in self.units.iter_mut().enumerate() {
+                let wait = self.soilers.iter().any(|process| waits(process) == Wait::Dirty(disk));
+                unit.queue.dirtiers(now, wait);
+            }
+        }
         self.syncers.retain(|process| waits(process) == Wait::DiskWritten);
         self.files[file.0]
             .waiting
@@ -576,7 +586,8 @@ impl Storage {
     ) {
         let sectors = u32::try_from(pages * SECTORS).expect("a bio has few sectors");
         let deadline = self.doing[process.index()].deadline;
-        let bio = Bio { op, sync, meta: false, sector, sectors, process, deadline };
+        let cached = op == Op::Write && matches!(self.bios[id.0 as usize], For::Pages { .. });
+        let bio = Bio { op, sync, meta: false, cached, sector, sectors, process, deadline };
         if self.tracer.is_on() {
             self.gather();
             self.tracer.submitted(disk, &bio);
@@ -589,8 +600,8 @@ impl Storage {
     fn flush(&mut self, disk: usize, process: ProcessId) {
         self.units[disk].flush(process);
         if self.tracer.is_on() {
-            let (op, sync, meta, deadline) = (Op::Flush, true, false, None);
-            let bio = Bio { op, sync, meta, sector: 0, sectors: 0, process, deadline };
+            let (op, sync, meta, cached, deadline) = (Op::Flush, true, false, false, None);
+            let bio = Bio { op, sync, meta, cached, sector: 0, sectors: 0, process, deadline };
             self.tracer.submitted(disk, &bio);
         }
     }

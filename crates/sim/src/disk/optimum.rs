@@ -91,7 +91,8 @@ pub fn scheduled(row: &'static ElevatorRow, device: &dyn Model, now: Nanos, requ
         let process = ProcessId(number);
         queue.add_process(Process::default());
         let (op, sector, sectors) = (of_block(request.op), request.sector, request.sectors);
-        let bio = Bio { op, sync: true, meta: false, sector, sectors, process, deadline: None };
+        let bio =
+            Bio { op, sync: true, meta: false, cached: false, sector, sectors, process, deadline: None };
         queue.submit(now, bio, BioId(number));
         queue.blocks();
     }

@@ -70,8 +70,16 @@ fn a_new_queue_ends_a_sample_in_6_1() {
         let now = Nanos::from_secs(400);
         let mut request = |number: u32| {
             let (sector, process) = (u64::from(number) * 1_000_000, ProcessId(number));
-            let bio =
-                Bio { op: Op::Read, sync: true, meta: false, sector, sectors: 8, process, deadline: None };
+            let bio = Bio {
+                op: Op::Read,
+                sync: true,
+                meta: false,
+                cached: false,
+                sector,
+                sectors: 8,
+                process,
+                deadline: None,
+            };
             requests.make(&bio, BioId(number), Default::default(), now)
         };
         let (first, second) = (request(0), request(1));
@@ -98,6 +106,7 @@ fn a_queue_with_its_part_of_the_tags_waits_for_the_first() {
             op: Op::Read,
             sync: true,
             meta: false,
+            cached: false,
             sector: u64::from(number) * 1000,
             sectors: 8,
             process: ProcessId(process),

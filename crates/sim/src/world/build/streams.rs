@@ -5,6 +5,7 @@ use surety_model::workload::{
     ActivityKind, BatchMode, Disk, IoPriority, PolicySpec, STREAM_PRIORITY, Stream, StreamFile, Workload,
 };
 use surety_model::world::WorldError;
+use surety_stats::random::Pcg;
 
 use super::super::io::{Actor, Fetcher, IN_DEVICE, Player, Playout, Station, Viewer};
 use super::super::unsupported;
@@ -12,6 +13,9 @@ use super::disks::{FAIR, account_of, io_priority, known, priority_of};
 use super::{Activity, Builder};
 use crate::cpu::hardware::Scheduling;
 use crate::disk::{FileId, PAGE};
+
+/// Keeps what is drawn of streams apart from what else is drawn by the same seed.
+const STREAMS: u64 = 0x5354;
 
 /// What the streams of one station have in common, as on the host.
 type StationKey = (Option<String>, Option<IoPriority>);
@@ -169,7 +173,8 @@ impl<'a> Builder<'a> {
         let number = io.playouts.len();
         if let Actor::Station(station) = &mut io.actors[place] {
             let playout = Playout::new(stream, batch, (viewer, station.signal()));
-            station.attach(stream, (number, batch), file, account_of(Activity::Stream(index)));
+            let mut chance = Pcg::for_job(self.seed, STREAMS, number as u64);
+            station.attach(stream, (number, batch), file, account_of(Activity::Stream(index)), &mut chance);
             io.playouts.push(playout);
         }
     }

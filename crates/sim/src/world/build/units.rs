@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
-use surety_block::{ElevatorRow, Front, IoGroup, Rules, Settings, SettingsError, kernels, queue};
+use surety_block::{ElevatorRow, Front, IoGroup, Rules, Settings, SettingsError, Throttling, kernels, queue};
 use surety_device::model::SECTOR;
 use surety_device::profile::Profile;
 use surety_model::platform::{DiskDriver, Platform};
@@ -50,6 +50,8 @@ pub(super) struct Bound {
     driver: DiskDriver,
     /// Requests that the driver takes, and the largest, at most.
     limits: (Option<u32>, Option<Bytes>),
+    /// The target of the throttling of what the page cache writes, where it is not off.
+    wbt: Option<Nanos>,
 }
 
 fn profile_of(disk: &Disk, options: &RunOptions) -> Result<Profile, WorldError> {
@@ -108,6 +110,8 @@ struct Driver {
     asks_first: bool,
     max_sectors: u32,
     rotational: bool,
+    /// Whether it says that the device has a volatile cache.
+    write_cache: bool,
 }
 
 impl Driver {
@@ -119,6 +123,7 @@ impl Driver {
         asks_first: false,
         max_sectors: u32::MAX,
         rotational: true,
+        write_cache: true,
     };
 
     /// Of a device that takes `depth` requests at a time.
@@ -130,6 +135,7 @@ impl Driver {
             asks_first: profile.asks_first(),
             max_sectors: profile.request_sectors_max().unwrap_or(u32::MAX),
             rotational: profile.is_rotational(),
+            write_cache: profile.has_volatile_cache(),
         }
     }
 
@@ -142,6 +148,8 @@ impl Driver {
             asks_first: false,
             max_sectors: profile.request_sectors_max().unwrap_or(u32::MAX).min(LOOP_SECTORS),
             rotational: profile.is_rotational(),
+            // In front of a file that can be synced.
+            write_cache: true,
         }
     }
 }
@@ -188,10 +196,6 @@ impl Bound {
                 return refuse(format!("{object}.tunables.{name}"), why);
             }
         }
-        if disk.wbt.is_some_and(|target| target > Nanos::ZERO) {
-            let why = "how the kernel throttles writes of the page cache is not simulated; leave it out";
-            return refuse(format!("{object}.wbt"), why.to_owned());
-        }
         if !disk.faults.is_empty() {
             let why =
                 "requests that fail are not simulated; leave it out, or run it on a kernel (`--on host`)";
@@ -200,7 +204,15 @@ impl Bound {
         let read_ahead = read_ahead_of(disk, &object)?;
         let (rules, driver) = (rules_of(platform), platform.disk_driver);
         let limits = (disk.depth, disk.request);
-        Ok(Bound { profile, row, settings, rules, read_ahead, driver, limits })
+        let wbt = disk.wbt.filter(|target| *target > Nanos::ZERO);
+        if wbt.is_some() && row.front == Front::Legacy {
+            let why = format!(
+                "the block layer of `{}` throttles no writes of the page cache; leave it out",
+                row.word
+            );
+            return refuse(format!("{object}.wbt"), why);
+        }
+        Ok(Bound { profile, row, settings, rules, read_ahead, driver, limits, wbt })
     }
 
     /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
@@ -220,6 +232,9 @@ impl Bound {
                 Driver::looped(profile, tags.unwrap_or(device.depth()))
             }
         };
+        // The kernel begins it when the disk is made, with all of the driver's tags.
+        let (tags, write_cache) = (driver.tags, driver.write_cache);
+        let throttling = self.wbt.map(|target| Throttling { target, tags, write_cache });
         let driver = driver.limited(self.limits);
         let takes = driver.depth;
         let making = Making {
@@ -237,6 +252,7 @@ impl Bound {
             settings: self.settings,
             groups,
             rules: self.rules,
+            throttling,
         };
         Unit::new(queue::make(self.row, &making), device, slots)
             .with_read_ahead(self.read_ahead)

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use surety_block::ProcessId;
 use surety_model::playout::{Ledger, Pace, Rest, Served, Turn, Want};
 use surety_model::workload::{BatchMode, Direction, Stream};
+use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
 use super::player::Plan;
@@ -103,15 +104,18 @@ impl Station {
         self.pace.mode()
     }
 
-    /// Another stream, whose file has `bytes` bytes; its requests are counted in an account.
+    /// Another stream, whose file has `bytes` bytes; its requests are counted in an account. Of those that are as urgent, who comes first is drawn: on a kernel
+    /// it is whose thread is woken first.
     pub(in crate::world) fn attach(
         &mut self,
         stream: &Stream,
         (playout, batch): (usize, u64),
         (file, bytes): (FileId, u64),
         account: usize,
+        chance: &mut Pcg,
     ) {
-        self.tracks.push(Track {
+        let place = chance.below(self.tracks.len() as u64 + 1) as usize;
+        let track = Track {
             playout,
             ledger: Ledger::new(stream, batch, self.pace.mode(), Nanos::ZERO),
             writes: stream.direction == Direction::Write,
@@ -121,7 +125,8 @@ impl Station {
             in_file: (bytes / batch).max(1),
             plan: Plan::new(stream),
             batches: Vec::new(),
-        });
+        };
+        self.tracks.insert(place, track);
     }
 
     /// Of the stream with a buffer, when each batch was wanted and when it was there; `None`: it is another station's.
