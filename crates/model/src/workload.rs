@@ -5,6 +5,7 @@ mod activity;
 mod beyond;
 mod course;
 mod fault;
+mod group;
 mod io_priority;
 mod irq;
 mod link;
@@ -28,6 +29,7 @@ pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
 pub use course::{Course, Taken, Walk};
 pub use fault::{Fails, Fault};
+pub use group::{Group, Quota};
 pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
@@ -453,47 +455,6 @@ impl Startup {
     pub fn limit(&self) -> Nanos {
         self.timeout.unwrap_or(Startup::TIMEOUT)
     }
-}
-
-/// A control group with a weight.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    pub name: String,
-    /// `cpu.weight`, 1..=10000; 100 is the default.
-    pub weight: u32,
-    /// `io.bfq.weight`, 1..=1000; as soon as one group has it, 100 is that of the others.
-    pub io_weight: Option<u32>,
-    /// `cpu.max` and `cpu.max.burst`.
-    pub quota: Option<Quota>,
-    /// `cpu.idle`: its threads run where nobody else wants to, whatever its weight.
-    pub idle: bool,
-    /// The group it is in.
-    pub parent: Option<String>,
-}
-
-/// The most CPU time that a group gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// CPU time in each period, of all its CPUs together; 1 ms or more.
-    pub runtime: Nanos,
-    /// 1 ms to 1 s.
-    pub period: Nanos,
-    /// The most it saves for later of what it did not use; at most the runtime.
-    pub burst: Nanos,
-}
-
-impl Quota {
-    /// The kernel's default.
-    pub const PERIOD: Nanos = Nanos::from_millis(100);
-    /// Periods that the kernel takes.
-    pub const PERIODS: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_secs(1));
-    /// The least quota that it takes.
-    pub const LEAST: Nanos = Nanos::from_millis(1);
-}
-
-impl Group {
-    /// [`Group::io_weight`] where groups have it and this one does not say.
-    pub const IO_WEIGHT: u32 = 100;
 }
 
 /// An event that passes through tasks.

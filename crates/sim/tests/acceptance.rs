@@ -90,7 +90,7 @@ fn a15_spinners_share_by_weight() {
 fn a16_nice_values_of_different_groups_are_not_compared() {
     for (name, of) in surety_model::platform::PROFILES {
         let run = |work: Nanos, period: Nanos, place: Option<usize>| {
-            let groups = vec![GroupSpec { weight: 100, parent: None }; 2];
+            let groups = vec![GroupSpec::default(); 2];
             let mut bench = Bench::with_groups(without_server(of(1)), groups);
             bench.spawn_as(nice(19), Some(0), None, ms(0), &[Step::RunForever]);
             let high = bench.spawn_as(nice(-20), place, None, ms(0), &periodic(period, work, 1_000));

@@ -145,7 +145,7 @@ pub(super) fn taskgroup(reading: &mut Reading, object: &Object<'_>, shared: &mut
         let name = shared.groups.of(&so_far);
         if is_new {
             reading.place(format!("group.{name}"), &object.span_of("taskgroup"));
-            shared.list.push(Group { name: name.clone(), weight: 100, io_weight: None, parent });
+            shared.list.push(Group { parent, ..Group::new(&name) });
         }
         parent = Some(name);
     }

@@ -1,0 +1,49 @@
+//! [`Group`]: a control group, with a weight or a quota.
+
+use surety_units::Nanos;
+
+/// A control group with a weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub name: String,
+    /// `cpu.weight`, 1..=10000; 100 is the default.
+    pub weight: u32,
+    /// `io.bfq.weight`, 1..=1000; as soon as one group has it, 100 is that of the others.
+    pub io_weight: Option<u32>,
+    /// `cpu.max` and `cpu.max.burst`.
+    pub quota: Option<Quota>,
+    /// `cpu.idle`: its threads run where nobody else wants to, whatever its weight.
+    pub idle: bool,
+    /// The group it is in.
+    pub parent: Option<String>,
+}
+
+/// The most CPU time that a group gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// CPU time in each period, of all its CPUs together; 1 ms or more.
+    pub runtime: Nanos,
+    /// 1 ms to 1 s.
+    pub period: Nanos,
+    /// The most it saves for later of what it did not use; at most the runtime.
+    pub burst: Nanos,
+}
+
+impl Quota {
+    /// The kernel's default.
+    pub const PERIOD: Nanos = Nanos::from_millis(100);
+    /// Periods that the kernel takes.
+    pub const PERIODS: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_secs(1));
+    /// The least quota that it takes.
+    pub const LEAST: Nanos = Nanos::from_millis(1);
+}
+
+impl Group {
+    /// One as the kernel makes it, below the root.
+    pub fn new(name: &str) -> Group {
+        Group { name: name.to_owned(), weight: 100, io_weight: None, quota: None, idle: false, parent: None }
+    }
+
+    /// [`Group::io_weight`] where groups have it and this one does not say.
+    pub const IO_WEIGHT: u32 = 100;
+}
