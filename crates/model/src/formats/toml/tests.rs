@@ -432,9 +432,9 @@ fn mistakes_are_reported_at_their_place() {
         },
         Mistake {
             text: "format = 1\n[[group]]\nname=\"a\"\nquota=\"5ms\"\nburst=\"6ms\"\nquota-period=\"2s\"",
-            line: 6,
-            column: 14,
-            says: &["every"],
+            line: 5,
+            column: 7,
+            says: &["saves no more", "fills quotas every"],
         },
         Mistake {
             text: "format = 1\n[[group]]\nname=\"a\"\nio-weight = 1001",
