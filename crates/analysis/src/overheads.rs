@@ -55,7 +55,7 @@ pub fn interruptions(workload: &Workload, platform: &Platform, but: Option<&str>
     for task in workload.tasks.iter().filter(|task| Some(task.name.as_str()) != but) {
         let instances = i64::from(task.instances.on(platform.cpus));
         if let Some((distance, _)) = release_distance(task) {
-            let wakes = instances.saturating_mul(1 + waits(task));
+            let wakes = instances.saturating_mul(waits(task).saturating_add(1));
             found.push(Interruption { cost: each(wakeup + switch, wakes), distance });
         }
     }
@@ -100,7 +100,7 @@ pub fn of_budget(task: &Task, reservation: Reservation, workload: &Workload, pla
     let Overheads { switch, sleep, tick, .. } = platform.overheads;
     let period = reservation.period;
     let foreign = all_at_most(&interruptions(workload, platform, Some(&task.name)), period);
-    let per_job = Nanos::new((switch + sleep).get().saturating_mul(1 + waits(task)));
+    let per_job = Nanos::new((switch + sleep).get().saturating_mul(waits(task).saturating_add(1)));
     let own = release_distance(task).map_or(per_job, |(distance, _)| times(per_job, distance, period));
     let ticks = times(tick, platform.tick, period);
     foreign.saturating_add(own).saturating_add(ticks).saturating_add(switch)
@@ -138,6 +138,19 @@ mod tests {
         tick: Nanos::from_micros(4),
         timer: Nanos::from_micros(5),
     };
+
+    /// Steps that are done for ever were once counted so often that their number was below nothing.
+    #[test]
+    fn steps_without_end_leave_no_budget() {
+        let (us, ms) = (Nanos::from_micros, Nanos::from_millis);
+        let phases = vec![Phase::Loop { times: None, phases: vec![Phase::Sleep(us(10))] }];
+        let own = Reservation::implicit(ms(4), ms(10));
+        let mut task = Task::periodic("t", ms(10), TimeDistribution::Constant(ms(1)));
+        (task.body, task.reservation) = (TaskBody::Phases(phases), Some(own));
+        let workload = Workload { tasks: vec![task.clone()], ..Workload::default() };
+        let platform = Platform { overheads: COSTS, ..Platform::linux_6_18(1) };
+        assert!(of_budget(&task, own, &workload, &platform) > own.runtime);
+    }
 
     #[test]
     fn a_budget_pays_for_itself_and_for_what_interrupts_it() {

@@ -54,7 +54,7 @@ pub fn frames(
     let busy = overheads::busy(&platform.overheads);
     let room = shortest - jitter - busy;
     if !room.is_positive() {
-        let begun = format!(", the CPU may take {busy} to end what it has begun");
+        let begun = format!(", the kernel's own work may delay them by {busy}");
         let begun = Some(begun).filter(|_| busy.is_positive()).unwrap_or_default();
         return Err(Refused::plainly(format!(
             "releases alone come up to {jitter} late{begun}, and {shortest} is promised"

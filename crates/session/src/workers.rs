@@ -274,8 +274,8 @@ fn is_on_no_grid(declared: Release, found: &Rhythm) -> bool {
 fn on_no_grid(mean: Release) -> String {
     let about = mean.interval().map_or_else(String::new, |period| format!(" of about {period}"));
     format!(
-        "its releases keep to no grid: what one is late moves all that follow, so its period{about} is a mean, and two releases may \
-         come closer together than it"
+        "it sleeps for a time and not until an instant, so each delay moves all later releases: its period{about} is a mean, \
+         and two releases may come closer together"
     )
 }
 
@@ -284,7 +284,7 @@ fn gap_instead(sleep: Sleep) -> String {
     let gap = sleep.gap.to_exact_string();
     let since = if sleep.after_job { "after each job" } else { "from one job's beginning" };
     format!(
-        "declare the time it sleeps for {since} as its smallest distance: `gap = \"{gap}\"` in a workload file, as `surety init` \
+        "declare the time it sleeps for {since} as its minimum inter-arrival time: `gap = \"{gap}\"` in a workload file, as `surety init` \
          writes it"
     )
 }

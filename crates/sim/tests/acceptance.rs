@@ -60,7 +60,8 @@ fn a14_a_daemon_above_reservations_keeps_a_graph_in_time() {
     };
     assert_eq!(late(["realtime", "deadline", "fair"]), 0);
     let kernel = late(["deadline", "realtime", "fair"]);
-    assert!(kernel >= 30, "{kernel} of 100 late");
+    // Jobs of 20 ms and budgets of 30 meet alike every 60 ms, where two of three jobs find the third thread before the daemon.
+    assert!((66..=69).contains(&kernel), "{kernel} of 100 late");
 }
 
 /// A15: the share of a spinner beside `n` of nice 0 is that of its weight, within half a point, in every fair class.

@@ -151,3 +151,12 @@ fn a_workload_names_it_with_the_tasks_reservation() {
     let error = surety_model::formats::toml::read("test", &format!("format = 1\n{text}")).unwrap_err();
     assert!(format!("{error:?}").contains("policy `overcommit` needs a reservation"), "{error:?}");
 }
+
+/// Budgets are divided by periods.
+#[test]
+fn a_deadline_before_the_period_is_refused() {
+    let text = "[[task]]\nname = \"a\"\npolicy = \"overcommit\"\nwork = \"forever\"\n\
+                reservation = { runtime = \"5ms\", deadline = \"8ms\", period = \"10ms\" }\n";
+    let error = common::try_simulate(text, 1, 2).unwrap_err().to_string();
+    assert!(error.contains("`overcommit` has the period for a deadline"), "{error}");
+}

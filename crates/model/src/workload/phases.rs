@@ -64,7 +64,7 @@ impl Phase {
     /// Whether taking it surely takes time.
     pub(crate) fn takes_time(&self) -> bool {
         match self {
-            Phase::Run(work) => !matches!(work, TimeDistribution::Constant(none) if !none.is_positive()),
+            Phase::Run(work) => work.quantile(0.5).is_positive(),
             Phase::Busy(length) | Phase::Sleep(length) => length.is_positive(),
             Phase::Timer(timer) => timer.period.is_positive(),
             Phase::Loop { phases, .. } => phases.iter().any(Phase::takes_time),

@@ -215,6 +215,12 @@ impl<'a> Builder<'a> {
             let why = format!("policy `{word}` needs a reservation; give it one or let `plan` find one");
             return refuse(object, why);
         };
+        if let Scheduling::Reserved(_, asked) = scheduling
+            && asked.deadline != asked.period
+        {
+            let word = scheduling.word();
+            return refuse(object, format!("`{word}` has the period for a deadline: leave out `deadline`"));
+        }
         if task.release.interval().is_some_and(|interval| !interval.is_positive()) {
             return refuse(object, "its period or gap is not above zero; give it one");
         }

@@ -83,9 +83,9 @@ impl Parser<'_> {
                 self.at += blank;
             } else if rest.starts_with("//") {
                 self.at += rest.find('\n').unwrap_or(rest.len());
-            } else if rest.starts_with("/*") {
-                let end = rest.find("*/").ok_or_else(|| self.wrong("the comment has no end"))?;
-                self.at += end + 2;
+            } else if let Some(comment) = rest.strip_prefix("/*") {
+                let end = comment.find("*/").ok_or_else(|| self.wrong("the comment has no end"))?;
+                self.at += 2 + end + 2;
             } else {
                 return Ok(());
             }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn comments_trailing_commas_double_keys_and_lone_keys_are_read_in_order() {
-        let text = "// first\n{ \"run\": 1, /* * / */ \"run\": -2, \"suspend\", \"a\": [1, true, null,], }\n";
+        let text = "// first\n{ \"run\": 1, /*/ \"run\": 7, */ /* * / */ \"run\": -2, \"suspend\", \"a\": [1, true, null,], }\n";
         let Value::Object(members) = parse(text).unwrap().value else { panic!("no object") };
         let seen: Vec<(&str, &Value)> = members.iter().map(|m| (m.key.as_str(), &m.item.value)).collect();
         let number = |text: &str| Value::Number(text.to_owned());

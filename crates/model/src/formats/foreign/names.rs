@@ -15,7 +15,7 @@ impl Names {
         if let Some(ours) = self.given.get(theirs) {
             return ours.clone();
         }
-        let fine = |c: char| if c.is_alphanumeric() || "-_".contains(c) { c } else { '-' };
+        let fine = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
         let mut plain: String = theirs.chars().map(fine).collect();
         if plain.is_empty() {
             plain.push('-');

@@ -419,6 +419,12 @@ fn mistakes_are_reported_at_their_place() {
             says: &["inside itself"],
         },
         Mistake {
+            text: "format = 1\n[[task]]\nname=\"a\"\nperiod=\"1s\"\nphases = [{ loop = 9000, phases = [{ loop = 9000, phases = [{ yield = true }] }] }]",
+            line: 5,
+            column: 36,
+            says: &["takes no time", "in all"],
+        },
+        Mistake {
             text: "format = 1\n[[group]]\nname=\"a\"\nquota=\"500us\"",
             line: 4,
             column: 7,

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! is served as soon as it is 5 ms, whatever the fair class would run, until it is nothing: 5 ms behind 95. Both ends are seen on ticks,
-//! and what was served too much is made up for. Where no fair thread wants the CPU then, nothing is owed. A machine with the fair server has
+//! and what was served beyond it is taken from the next. Time of this class counts whether a fair thread waits or not; where none wants the
+//! CPU when it is to be served, nothing is owed. A machine with the fair server has
 //! that for a guard, with its own runtime and period.
 //!
 //! *Placement*: as the fair scheduler places, but a thread that would wait behind a more important one goes to a CPU that runs less

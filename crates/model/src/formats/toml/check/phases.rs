@@ -43,9 +43,10 @@ impl Check<'_> {
             self.wrong(&path, message, Some(format!("add {{ unlock = \"{name}\" }}")));
         }
         self.waits(&path, phases, raised);
-        self.takes_time(&path, phases);
         let is_back_to_back = matches!(task.release, Release::BackToBack { .. });
-        let is_long = task.jobs.is_none_or(|jobs| jobs > TIMELESS_MAX);
+        let jobs = if is_back_to_back { task.jobs } else { Some(1) };
+        self.takes_time(&path, phases, jobs.unwrap_or(TIMELESS_MAX).min(TIMELESS_MAX));
+        let is_long = jobs.is_none_or(|jobs| jobs > TIMELESS_MAX);
         if is_back_to_back && is_long && !phases.iter().any(Phase::takes_time) {
             let message = format!("the jobs of `{}` come back to back and take no time", task.name);
             self.wrong(&path, message, Some("add { run = \"1ms\" }, or a sleep or timer".to_owned()));
@@ -123,16 +124,23 @@ impl Check<'_> {
         }
     }
 
-    /// A loop without end takes time: else no other thread of a simulated machine would come to run.
-    fn takes_time(&mut self, path: &str, phases: &[Phase]) {
+    /// What is done more than some thousand times takes time: else no other thread of a simulated machine would come to run. `passes`: of
+    /// the loops around these steps that take none.
+    fn takes_time(&mut self, path: &str, phases: &[Phase], passes: u64) {
         for (index, phase) in phases.iter().enumerate() {
             let Phase::Loop { times, phases } = phase else { continue };
             let path = format!("{path}.{index}");
-            self.takes_time(&format!("{path}.phases"), phases);
-            if times.is_none_or(|times| times > TIMELESS_MAX) && !phases.iter().any(Phase::takes_time) {
-                let help = format!("add {{ run = \"1ms\" }}, or at most {TIMELESS_MAX} passes");
-                self.wrong(&path, "the loop takes no time".to_owned(), Some(help));
+            if phases.iter().any(Phase::takes_time) {
+                self.takes_time(&format!("{path}.phases"), phases, 1);
+                continue;
             }
+            let all = times.map_or(u64::MAX, |times| times.saturating_mul(passes));
+            if all > TIMELESS_MAX {
+                let help = format!("add {{ run = \"1ms\" }}, or at most {TIMELESS_MAX} passes in all");
+                self.wrong(&path, "the loop takes no time".to_owned(), Some(help));
+                continue;
+            }
+            self.takes_time(&format!("{path}.phases"), phases, all.max(1));
         }
     }
 }
