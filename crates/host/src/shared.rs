@@ -20,7 +20,7 @@ enum Lock {
 
 /// Those who wait at one condition or barrier: each for an event of its own, in the order in which they came.
 #[derive(Debug, Default)]
-struct Line {
+struct WaitQueue {
     state: Mutex<Waiting>,
     /// Of a barrier: how many have to come.
     parties: usize,
@@ -50,7 +50,7 @@ impl Waiting {
     }
 }
 
-impl Line {
+impl WaitQueue {
     /// What is done while nobody else comes or is let go.
     fn with<R>(&self, act: impl FnOnce(&mut Waiting) -> R) -> R {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
@@ -64,7 +64,7 @@ pub(crate) struct SharedObjects {
     events: Vec<Event>,
     lock_places: BTreeMap<String, usize>,
     event_places: BTreeMap<String, usize>,
-    lines: Vec<Line>,
+    queues: Vec<WaitQueue>,
     conditions: BTreeMap<String, usize>,
     barriers: BTreeMap<String, usize>,
 }
@@ -85,7 +85,7 @@ impl SharedObjects {
             shared.locks.push(lock);
         }
         for phase in workload.tasks.iter().flat_map(|task| task.body.leaves()) {
-            let SharedObjects { events, event_places, lines, conditions, barriers, .. } = &mut shared;
+            let SharedObjects { events, event_places, queues, conditions, barriers, .. } = &mut shared;
             match phase {
                 Phase::Wait(name) | Phase::Signal(name) => {
                     event_places.entry(name.clone()).or_insert_with(|| {
@@ -95,14 +95,17 @@ impl SharedObjects {
                 }
                 Phase::Await { condition: name, .. } | Phase::Notify(name) | Phase::NotifyAll(name) => {
                     conditions.entry(name.clone()).or_insert_with(|| {
-                        lines.push(Line::default());
-                        lines.len() - 1
+                        queues.push(WaitQueue::default());
+                        queues.len() - 1
                     });
                 }
                 Phase::Barrier(name) => {
                     barriers.entry(name.clone()).or_insert_with(|| {
-                        lines.push(Line { parties: workload.parties(name, cpus), ..Line::default() });
-                        lines.len() - 1
+                        queues.push(WaitQueue {
+                            parties: workload.parties(name, cpus),
+                            ..WaitQueue::default()
+                        });
+                        queues.len() - 1
                     });
                 }
                 _ => {}
@@ -160,28 +163,28 @@ impl SharedObjects {
         self.events[event].signal();
     }
 
-    /// Stands in the line of a condition, waiting for an event of the caller's.
+    /// Stands in the queue of a condition, waiting for an event of the caller's.
     pub fn join(&self, condition: usize, own: &Arc<Event>) {
-        self.lines[condition].with(|line| line.join(own));
+        self.queues[condition].with(|queue| queue.join(own));
     }
 
     /// Lets the first who waits for a condition go.
     pub fn notify(&self, condition: usize) {
-        if let Some(first) = self.lines[condition].with(|line| line.events.pop_front()) {
+        if let Some(first) = self.queues[condition].with(|queue| queue.events.pop_front()) {
             first.signal();
         }
     }
 
     /// Lets all go who wait for a condition.
     pub fn notify_all(&self, condition: usize) {
-        self.lines[condition].with(Waiting::release);
+        self.queues[condition].with(Waiting::release);
     }
 
     /// Comes to a barrier; whether the caller has to wait for its event. The last who comes lets all others go.
     pub fn arrive(&self, barrier: usize, own: &Arc<Event>) -> bool {
-        let line = &self.lines[barrier];
-        line.with(|waiting| {
-            let waits = waiting.events.len() + 1 < line.parties;
+        let queue = &self.queues[barrier];
+        queue.with(|waiting| {
+            let waits = waiting.events.len() + 1 < queue.parties;
             if waits {
                 waiting.join(own);
             } else {
@@ -199,8 +202,8 @@ impl SharedObjects {
             }
         }
         self.events.iter().for_each(Event::close);
-        for line in &self.lines {
-            line.with(|waiting| {
+        for queue in &self.queues {
+            queue.with(|waiting| {
                 waiting.closed = true;
                 waiting.events.drain(..).for_each(|waiter| waiter.close());
             });

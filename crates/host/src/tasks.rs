@@ -17,7 +17,7 @@ use surety_kernel::tracefs::Marker;
 use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{JobMarker, JobUse};
-use surety_model::workload::{Course, Phase, Task, TaskBody, Walk, Work, leaves};
+use surety_model::workload::{Course, Cursor, Phase, Task, TaskBody, Work, leaves};
 use surety_units::Nanos;
 
 use crate::meter::{Metered, ShareMeter};
@@ -107,7 +107,7 @@ impl TaskBodySpec {
             marker,
             meter: ShareMeter::new(*window),
             held: Vec::with_capacity(self.steps.len()),
-            walk: self.course.walk(),
+            cursor: self.course.cursor(),
             timers: vec![None; self.steps.len()],
             own: Arc::default(),
             time: ThreadTime::read(),
@@ -206,7 +206,7 @@ struct Thread<'a> {
     /// The locks it holds.
     held: Vec<usize>,
     /// Where its job stands.
-    walk: Walk,
+    cursor: Cursor,
     /// Its timers, in workload time, where they were used.
     timers: Vec<Option<Nanos>>,
     /// What it waits for at conditions and barriers.
@@ -225,8 +225,8 @@ impl Thread<'_> {
         let mut begin = Some(used_before);
         let mut done = true;
         let mut end = None;
-        self.walk.restart();
-        while let Some(taken) = self.walk.next(&body.course) {
+        self.cursor.restart();
+        while let Some(taken) = self.cursor.next(&body.course) {
             let phase_begin = begin.take();
             end = None;
             done = match body.steps[taken.leaf] {

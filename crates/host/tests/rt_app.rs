@@ -49,7 +49,9 @@ fn every_event_ends_and_none_too_soon() {
         \"broadcaster\": { \"sleep\": 10000, \"lock\": \"m\", \"broad\": \"q\", \"unlock\": \"m\" }
       } }",
     );
-    // The CPU time of a job is that of its last run where that is its end; before a sleep the kernel charges it anew.
+    // The CPU time of a job is that of its last run where that is its end; before a sleep the kernel charges it anew. It is read some
+    // microseconds before or after the run begins.
+    const READ: f64 = 0.02;
     for (name, response, execution) in [
         ("sleeper", 10.0, 0.0),
         ("busy", 10.0, 0.0),
@@ -64,7 +66,7 @@ fn every_event_ends_and_none_too_soon() {
     ] {
         let (count, shortest, least) = passes(&record, name);
         assert!(
-            count > 0 && shortest >= response && least >= execution,
+            count > 0 && shortest >= response && least + READ >= execution,
             "{name}: {count}, {shortest}, {least}"
         );
     }

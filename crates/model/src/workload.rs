@@ -27,7 +27,7 @@ use crate::source::Source;
 
 pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
-pub use course::{Course, Taken, Walk};
+pub use course::{Course, Cursor, Taken};
 pub use fault::{Fails, Fault};
 pub use group::{Group, Quota};
 pub use io_priority::IoPriority;

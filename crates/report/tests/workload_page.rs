@@ -164,7 +164,7 @@ fn every_example_reads() {
                     "phases" | "command" | "match" | "prepare" | "package" | "worker" | "user"
                     | "keep_capabilities",
                 ) => &["work"],
-                ("task", "gap" | "spacing") => &["period"],
+                ("task", "gap" | "spacing" | "release") => &["period"],
                 ("startup", "replay") => &["command"],
                 _ => &[],
             };
@@ -191,6 +191,9 @@ fn every_example_reads() {
             }
             if let ("disk", "io-priority" | "group") = (kind, key) {
                 lines.push("on = \"d\"".to_owned());
+            }
+            if let ("group", "quota-period" | "burst") = (kind, key) {
+                lines.push("quota = \"20ms\"".to_owned());
             }
             if (kind, key) == ("task", "spacing") {
                 lines.push("gap = \"1ms\"".to_owned());

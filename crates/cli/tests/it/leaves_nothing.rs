@@ -92,12 +92,18 @@ impl BoundDisk {
         std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
         let attached = Command::new("losetup").args(["-f", "--show"]).arg(&backing).output();
         let attached = attached.ok().filter(|output| output.status.success())?;
-        Some(BoundDisk(String::from_utf8_lossy(&attached.stdout).trim().to_owned()))
+        let disk = BoundDisk(String::from_utf8_lossy(&attached.stdout).trim().to_owned());
+        // Whoever had the device before may have left it with the one that the runs ask for.
+        std::fs::write(disk.scheduler_file(), "none").unwrap();
+        Some(disk)
+    }
+
+    fn scheduler_file(&self) -> String {
+        format!("/sys/block/{}/queue/scheduler", self.0.trim_start_matches("/dev/"))
     }
 
     fn scheduler(&self) -> String {
-        let name = self.0.trim_start_matches("/dev/");
-        std::fs::read_to_string(format!("/sys/block/{name}/queue/scheduler")).unwrap()
+        std::fs::read_to_string(self.scheduler_file()).unwrap()
     }
 }
 

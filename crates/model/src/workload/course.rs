@@ -1,20 +1,20 @@
-//! [`Course`]: in which order the steps of a job are taken, loops and all; [`Walk`]: where a job stands on it.
+//! [`Course`]: in which order the steps of a job are taken, loops and all; [`Cursor`]: where a job stands on it.
 
 use super::Phase;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum Instruction {
     /// The step of this number among the leaves.
     Leaf(usize),
-    /// The end of a loop: back to a turn until it was passed `times` times.
+    /// The end of a loop: back to an instruction until the loop was passed `times` times.
     Again { to: usize, times: Option<u64>, counter: usize },
 }
 
 /// The order of the steps, which are numbered as [`super::leaves`] lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Course {
-    turns: Vec<Turn>,
+    instructions: Vec<Instruction>,
     leaves: usize,
     loops: usize,
 }
@@ -29,29 +29,29 @@ impl Course {
 
     /// One step after another, without loops.
     pub fn straight(leaves: usize) -> Course {
-        Course { turns: (0..leaves).map(Turn::Leaf).collect(), leaves, loops: 0 }
+        Course { instructions: (0..leaves).map(Instruction::Leaf).collect(), leaves, loops: 0 }
     }
 
     fn add(&mut self, phases: &[Phase]) {
         for phase in phases {
             if let Phase::Loop { times, phases } = phase {
-                let (to, counter) = (self.turns.len(), self.loops);
+                let (to, counter) = (self.instructions.len(), self.loops);
                 self.loops += 1;
                 self.add(phases);
                 // A loop without steps is passed once: nothing in it takes time.
-                if self.turns.len() > to {
-                    self.turns.push(Turn::Again { to, times: *times, counter });
+                if self.instructions.len() > to {
+                    self.instructions.push(Instruction::Again { to, times: *times, counter });
                 }
             } else {
-                self.turns.push(Turn::Leaf(self.leaves));
+                self.instructions.push(Instruction::Leaf(self.leaves));
                 self.leaves += 1;
             }
         }
     }
 
-    /// A walk from its beginning.
-    pub fn walk(&self) -> Walk {
-        Walk { at: 0, passed: vec![0; self.loops], taken: vec![0; self.leaves] }
+    /// A cursor at its beginning.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { at: 0, passed: vec![0; self.loops], taken: vec![0; self.leaves] }
     }
 }
 
@@ -66,13 +66,13 @@ pub struct Taken {
 
 /// Where one job stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Walk {
+pub struct Cursor {
     at: usize,
     passed: Vec<u64>,
     taken: Vec<u64>,
 }
 
-impl Walk {
+impl Cursor {
     /// Back to the beginning.
     pub fn restart(&mut self) {
         self.at = 0;
@@ -83,14 +83,14 @@ impl Walk {
     /// The next step; `None` at the end.
     pub fn next(&mut self, course: &Course) -> Option<Taken> {
         loop {
-            match *course.turns.get(self.at)? {
-                Turn::Leaf(leaf) => {
+            match *course.instructions.get(self.at)? {
+                Instruction::Leaf(leaf) => {
                     self.at += 1;
                     let before = self.taken[leaf];
                     self.taken[leaf] += 1;
                     return Some(Taken { leaf, before });
                 }
-                Turn::Again { to, times, counter } => {
+                Instruction::Again { to, times, counter } => {
                     self.passed[counter] += 1;
                     if times.is_some_and(|times| self.passed[counter] >= times) {
                         self.passed[counter] = 0;
@@ -110,8 +110,8 @@ mod tests {
 
     fn taken(phases: &[Phase], most: usize) -> Vec<(usize, u64)> {
         let course = Course::of(phases);
-        let mut walk = course.walk();
-        let steps = std::iter::from_fn(|| walk.next(&course).map(|taken| (taken.leaf, taken.before)));
+        let mut cursor = course.cursor();
+        let steps = std::iter::from_fn(|| cursor.next(&course).map(|taken| (taken.leaf, taken.before)));
         steps.take(most).collect()
     }
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_walked_as_often_as_they_say_and_again_when_they_are_met_again() {
+    fn loops_are_taken_as_often_as_they_say_and_again_when_they_are_met_again() {
         let inner = again(Some(2), vec![Phase::Yield]);
         let outer = again(Some(2), vec![Phase::Yield, inner]);
         let all = [Phase::Yield, outer, Phase::Yield];
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_begins_anew() {
+    fn a_cursor_begins_anew() {
         let course = Course::of(&[again(Some(3), vec![Phase::Yield])]);
-        let mut walk = course.walk();
-        walk.next(&course);
-        walk.next(&course);
-        walk.restart();
-        assert_eq!(walk, course.walk());
+        let mut cursor = course.cursor();
+        cursor.next(&course);
+        cursor.next(&course);
+        cursor.restart();
+        assert_eq!(cursor, course.cursor());
         assert_eq!(Course::straight(2), Course::of(&[Phase::Yield, Phase::Yield]));
     }
 }

@@ -12,7 +12,7 @@ use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key}
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::JobMarker;
 use surety_model::record::JobOutcome;
-use surety_model::workload::{Course, Late, Phase as TaskPhase, Release, Sleep, Task, Walk};
+use surety_model::workload::{Course, Cursor, Late, Phase as TaskPhase, Release, Sleep, Task};
 use surety_stats::random::stream_of;
 use surety_units::Nanos;
 
@@ -85,7 +85,7 @@ pub(super) struct Thread {
     seed: u64,
     phases: Vec<Phase>,
     course: Course,
-    walk: Walk,
+    cursor: Cursor,
     /// What it does before its next phase, the last first.
     ahead: Vec<Step>,
     /// When what it is busy with ends.
@@ -125,7 +125,7 @@ impl Thread {
             key,
             seed,
             phases,
-            walk: course.walk(),
+            cursor: course.cursor(),
             course,
             ahead: Vec::new(),
             busy_until: None,
@@ -148,7 +148,7 @@ impl Thread {
             key: String::new(),
             seed: 0,
             phases: vec![Phase::Run(None, RunPlace::default())],
-            walk: course.walk(),
+            cursor: course.cursor(),
             course,
             ahead: Vec::new(),
             busy_until: None,
@@ -229,14 +229,14 @@ impl Thread {
                         execution: Nanos::ZERO,
                     });
                     mark(JobMarker::Begin { job, release });
-                    self.walk.restart();
+                    self.cursor.restart();
                     self.stage = Stage::Within;
                 }
                 Stage::Within => {
                     if let Some(step) = self.ahead.pop().or_else(|| self.busy(at.now)) {
                         return step;
                     }
-                    match self.walk.next(&self.course) {
+                    match self.cursor.next(&self.course) {
                         Some(taken) => {
                             if let Some(step) = self.take(taken.leaf, taken.before, at, meetings) {
                                 return step;

@@ -1,4 +1,4 @@
-//! [`Meetings`]: conditions and barriers. Who waits for one stands in its line and waits for an event of its own, so that
+//! [`Meetings`]: conditions and barriers. Who waits for one stands in its queue and waits for an event of its own, so that
 //! who came first is woken first, and nobody takes what another was woken for.
 
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use crate::cpu::hardware::ThreadId;
 
 /// Those who wait at one condition or barrier.
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct WaitQueue {
     /// Their events, in the order in which they came.
     waiting: VecDeque<usize>,
     /// Of a barrier: how many have to come.
@@ -26,7 +26,7 @@ pub(super) enum Met {
 /// All conditions and barriers of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meetings {
-    lines: Vec<Line>,
+    queues: Vec<WaitQueue>,
     /// The event of each thread that may wait at one, by its number.
     events: Vec<Option<usize>>,
 }
@@ -34,8 +34,8 @@ pub(super) struct Meetings {
 impl Meetings {
     /// One more: a barrier where so many meet, a condition with none.
     pub(super) fn add(&mut self, parties: usize) -> usize {
-        self.lines.push(Line { parties, ..Line::default() });
-        self.lines.len() - 1
+        self.queues.push(WaitQueue { parties, ..WaitQueue::default() });
+        self.queues.len() - 1
     }
 
     /// A thread that may wait, and the event it waits for.
@@ -46,28 +46,28 @@ impl Meetings {
         self.events[thread.index()] = Some(event);
     }
 
-    /// Stands in the line of a condition; the event to wait for.
-    pub(super) fn join(&mut self, line: usize, thread: ThreadId) -> usize {
+    /// Stands in the queue of a condition; the event to wait for.
+    pub(super) fn join(&mut self, queue: usize, thread: ThreadId) -> usize {
         let event = self.events[thread.index()].expect("who may wait has an event");
-        self.lines[line].waiting.push_back(event);
+        self.queues[queue].waiting.push_back(event);
         event
     }
 
     /// The event of who came first, who waits no more.
-    pub(super) fn first(&mut self, line: usize) -> Option<usize> {
-        self.lines[line].waiting.pop_front()
+    pub(super) fn first(&mut self, queue: usize) -> Option<usize> {
+        self.queues[queue].waiting.pop_front()
     }
 
     /// The events of all, who wait no more.
-    pub(super) fn all(&mut self, line: usize) -> impl DoubleEndedIterator<Item = usize> + '_ {
-        self.lines[line].waiting.drain(..)
+    pub(super) fn all(&mut self, queue: usize) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        self.queues[queue].waiting.drain(..)
     }
 
     /// Comes to a barrier.
-    pub(super) fn arrive(&mut self, line: usize, thread: ThreadId) -> Met {
-        if self.lines[line].waiting.len() + 1 < self.lines[line].parties {
-            return Met::Waits(self.join(line, thread));
+    pub(super) fn arrive(&mut self, queue: usize, thread: ThreadId) -> Met {
+        if self.queues[queue].waiting.len() + 1 < self.queues[queue].parties {
+            return Met::Waits(self.join(queue, thread));
         }
-        Met::Last(self.all(line).collect())
+        Met::Last(self.all(queue).collect())
     }
 }
