@@ -8,7 +8,7 @@ use crate::files;
 use crate::input::read_varied;
 use crate::session::Session;
 
-/// The verb.
+/// Converts a workload file to our own format, into a file or onto standard output.
 pub fn workload(args: &WorkloadArgs, session: &Session) -> Result<Code, Failure> {
     let WorkloadVerb::Convert { workload: path, output } = &args.verb;
     files::check_outputs([output.as_ref()])?;

@@ -26,7 +26,7 @@ struct WaitQueue {
     parties: usize,
 }
 
-/// Who waits.
+/// The waiting threads of one, each by its event.
 #[derive(Debug, Default)]
 struct Waiting {
     events: VecDeque<Arc<Event>>,
@@ -70,7 +70,7 @@ pub(crate) struct SharedObjects {
 }
 
 impl SharedObjects {
-    /// All that the workload names, in a run on so many CPUs.
+    /// All that the workload names, in a run on this number of CPUs.
     ///
     /// # Errors
     /// A kernel without locks that lend priority, where the workload has one.

@@ -17,7 +17,7 @@ use surety_kernel::tracefs::Marker;
 use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{JobMarker, JobUse};
-use surety_model::workload::{Course, Cursor, Phase, Task, TaskBody, Work, leaves};
+use surety_model::workload::{Course, Cursor, Phase, Task, TaskBody, Timer, Work, leaves};
 use surety_units::Nanos;
 
 use crate::meter::{Metered, ShareMeter};
@@ -271,8 +271,9 @@ impl Thread<'_> {
             Step::Sleep(length) => self.sleep_until(clock::monotonic().saturating_add(length)),
             Step::Timer(timer, period, absolute) => {
                 let now = self.window.since_begin(clock::monotonic());
-                let next = self.timers[timer].unwrap_or(body.plan.start()) + period;
-                self.timers[timer] = Some(if absolute { next } else { next.max(now) });
+                let last = self.timers[timer].unwrap_or(body.plan.start());
+                let (next, stands) = Timer::moves_on(last, (period, absolute), now);
+                self.timers[timer] = Some(stands);
                 next <= now || self.sleep_until(self.window.begin + next)
             }
             Step::Lock(lock) => self.take(lock, body),

@@ -365,7 +365,7 @@ mod tests {
     use surety_model::job::Separation;
     use surety_units::CpuId;
 
-    /// Jobs of 1 ms, each released so many microseconds after the one before.
+    /// Jobs of 1 ms, released at these distances in microseconds.
     fn history(distances: impl Iterator<Item = i64>) -> ThreadHistory {
         let (mut release, length) = (Nanos::ZERO, Nanos::from_millis(1));
         let jobs: Vec<Job> = distances

@@ -58,7 +58,7 @@ impl Course {
 /// A step to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Its number.
+    /// Among the leaves, from 0.
     pub leaf: usize,
     /// How often it was taken before in this job.
     pub before: u64,

@@ -57,6 +57,15 @@ pub struct Timer {
     pub absolute: bool,
 }
 
+impl Timer {
+    /// A use at `now` of a timer that stood at `last`: the instant to sleep until, past where the use comes late, and where the timer
+    /// stands then.
+    pub fn moves_on(last: Nanos, (period, absolute): (Nanos, bool), now: Nanos) -> (Nanos, Nanos) {
+        let next = last + period;
+        (next, if absolute { next } else { next.max(now) })
+    }
+}
+
 impl Phase {
     /// The CPU time between two looks at the clock of [`Phase::Busy`], as in rt-app's `runtime`.
     pub const PIECE: Nanos = Nanos::from_micros(32);
@@ -183,7 +192,7 @@ impl Workload {
         })
     }
 
-    /// How many have to come to a barrier in a run on so many CPUs: each place that names it, once for each instance.
+    /// How many have to come to a barrier in a run on this number of CPUs: each place that names it, once for each instance.
     pub fn parties(&self, barrier: &str, cpus: u32) -> usize {
         let names = |phase: &&Phase| matches!(phase, Phase::Barrier(name) if name == barrier);
         let of = |task: &Task| {

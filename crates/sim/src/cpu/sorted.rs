@@ -264,7 +264,7 @@ impl<const N: usize> Sorted<N> {
     }
 }
 
-/// A member joins so many others, behind those with its key.
+/// A member joins the first `len` of a block, behind those with its key.
 #[inline]
 fn put<const N: usize>(block: &mut [Member<N>; BLOCK], len: usize, member: Member<N>) {
     // From behind: who comes last mostly has the last key.

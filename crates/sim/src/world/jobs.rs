@@ -12,7 +12,7 @@ use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key}
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::JobMarker;
 use surety_model::record::JobOutcome;
-use surety_model::workload::{Course, Cursor, Late, Phase as TaskPhase, Release, Sleep, Task};
+use surety_model::workload::{Course, Cursor, Late, Phase as TaskPhase, Release, Sleep, Task, Timer};
 use surety_stats::random::stream_of;
 use surety_units::Nanos;
 
@@ -281,8 +281,9 @@ impl Thread {
                 if self.timers.len() <= timer {
                     self.timers.resize(timer + 1, None);
                 }
-                let next = self.timers[timer].unwrap_or(self.plan.start()) + period;
-                self.timers[timer] = Some(if absolute { next } else { next.max(at.now) });
+                let last = self.timers[timer].unwrap_or(self.plan.start());
+                let (next, stands) = Timer::moves_on(last, (period, absolute), at.now);
+                self.timers[timer] = Some(stands);
                 Step::SleepUntil(next)
             }
             Phase::Lock(lock) => Step::Lock(*lock),

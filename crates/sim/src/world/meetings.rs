@@ -32,7 +32,7 @@ pub(super) struct Meetings {
 }
 
 impl Meetings {
-    /// One more: a barrier where so many meet, a condition with none.
+    /// Adds a barrier of this many parties, or with 0 a condition.
     pub(super) fn add(&mut self, parties: usize) -> usize {
         self.queues.push(WaitQueue { parties, ..WaitQueue::default() });
         self.queues.len() - 1

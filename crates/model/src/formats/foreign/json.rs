@@ -8,7 +8,7 @@ use crate::source::Diagnostic;
 /// Values inside each other, at most.
 const DEPTH_MAX: usize = 32;
 
-/// A value.
+/// What a file has behind a key, or in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Object(Vec<Member>),

@@ -138,7 +138,7 @@ impl Events<'_> {
         self.read_after(reading, object, path, 0)
     }
 
-    /// The same, where so many steps come before.
+    /// The same behind the steps of the thread that come before.
     pub(super) fn read_after(
         &mut self,
         reading: &mut Reading,

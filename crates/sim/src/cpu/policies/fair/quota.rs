@@ -49,18 +49,23 @@ struct Pool {
 }
 
 impl Pool {
+    /// The next point of the grid.
+    fn next_fill(&self, hardware: &Hardware) -> Nanos {
+        let period = self.quota.period;
+        let passed = (hardware.now() - self.origin).div_floor(period);
+        self.origin + period * (passed + 1)
+    }
+
     fn period_timer(&self, hardware: &mut Hardware) {
         if !hardware.engine.is_armed(self.timer) {
-            let period = self.quota.period;
-            let passed = (hardware.now() - self.origin).div_floor(period);
-            hardware.engine.arm(self.timer, self.origin + period * (passed + 1));
+            let next = self.next_fill(hardware);
+            hardware.engine.arm(self.timer, next);
         }
     }
 
     /// Whether it is filled within this time.
     fn is_filled_within(&self, hardware: &Hardware, time: Nanos) -> bool {
-        let passed = (hardware.now() - self.origin).div_floor(self.quota.period);
-        self.origin + self.quota.period * (passed + 1) - hardware.now() < time
+        self.next_fill(hardware) - hardware.now() < time
     }
 }
 
