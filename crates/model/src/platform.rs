@@ -221,6 +221,9 @@ pub struct Platform {
     pub fair_server_charged: bool,
     /// Realtime throttling, where the kernel throttles that way.
     pub realtime_limit: Option<RealtimeLimit>,
+    /// Whether realtime threads that throttling stops run on as fair threads of nice 0 until it lets them go on. No kernel does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub realtime_demoted: bool,
     /// Time slice of `SCHED_RR`.
     pub round_robin_slice: Nanos,
     /// The fraction of each CPU that deadline tasks may reserve (`sched_rt_runtime / sched_rt_period`).
@@ -295,6 +298,7 @@ impl Platform {
             fair_server: Some(FairServer::DEFAULT),
             fair_server_charged: true,
             realtime_limit: None,
+            realtime_demoted: false,
             round_robin_slice: Nanos::from_millis(100),
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             reclaiming: Reclaiming::ToCap,
@@ -425,7 +429,8 @@ impl Platform {
         }
         parts.push(format!("base slice {}", self.base_slice.to_exact_string()));
         if self.realtime_limit.is_some() {
-            parts.push("realtime throttling".to_owned());
+            let to = if self.realtime_demoted { ", to fair" } else { "" };
+            parts.push(format!("realtime throttling{to}"));
         } else if self.fair_server.is_none() {
             parts.push("no fair server".to_owned());
         }

@@ -239,6 +239,7 @@ fn plans_read_back_and_are_as_documented() {
         vec![CpuSpec { idle_states, ..CpuSpec::default() }; other.platform.cpus as usize];
     other.platform.realtime_limit =
         Some(RealtimeLimit { runtime: Nanos::from_millis(950), period: Nanos::SECOND });
+    other.platform.realtime_demoted = true;
     let reservation = other.reservations[0].reservation;
     let standing = OtherReservation::unknown("other (thread 7)".to_owned(), reservation);
     other.platform.others =

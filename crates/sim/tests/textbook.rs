@@ -184,6 +184,70 @@ fn throttled_realtime_leaves_a_twentieth() {
     assert_eq!(bench.run_of(hog) + bench.run_of(fair), Nanos::from_secs(20));
 }
 
+/// Throttled threads that run on as fair ones: alone a hog has all of the CPU, beside a fair spinner half of the twentieth that it has to leave,
+/// at the beginning of a period again as a realtime thread. One that wakes meanwhile is fair at once, and keeps its order when it comes back.
+#[test]
+fn throttled_realtime_threads_run_on_as_fair_ones() {
+    let limit = Some(RealtimeLimit { runtime: ms(95), period: ms(100) });
+    let of = |realtime_demoted| Platform { realtime_limit: limit, realtime_demoted, tick: ms(1), ..plain(1) };
+    let end = Nanos::from_secs(20);
+    for (demoted, alone, beside) in [(false, 0.95, 0.95), (true, 1.0, 0.975)] {
+        let mut bench = Bench::new(of(demoted));
+        let hog = bench.spawn(fifo(50), ms(0), &[Step::RunForever]);
+        bench.run(end);
+        assert!((bench.run_of(hog).as_secs_f64() / 20.0 - alone).abs() < 0.003, "alone, {demoted}");
+        let mut bench = Bench::new(of(demoted));
+        let hog = bench.spawn(fifo(50), ms(0), &[Step::RunForever]);
+        let fair = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+        bench.run(end);
+        let share = bench.run_of(hog).as_secs_f64() / 20.0;
+        assert!((share - beside).abs() < 0.003, "beside a spinner, {demoted}: {share}");
+        assert_eq!(bench.run_of(hog) + bench.run_of(fair), end);
+        bench.machine.observe_from_here();
+        bench.run(end + Nanos::from_secs(5));
+        let longest = bench.machine.waits(fair).1;
+        assert!(longest >= ms(94) && longest <= ms(98), "{demoted}: {longest}");
+    }
+    // It wakes 2 ms before a period's end: at nice 0 beside the hog and the spinner, which share the rest, and first of all in the next period.
+    let mut bench = Bench::new(of(true));
+    let hog = bench.spawn(fifo(50), ms(0), &[Step::RunForever]);
+    let woken = bench.spawn(fifo(90), ms(0), &[Step::SleepUntil(ms(1_098)), Step::Run(ms(10))]);
+    let fair = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+    bench.run(ms(1_098));
+    let before = [hog, fair].map(|thread| bench.run_of(thread));
+    bench.run(ms(1_130));
+    let woken_had = bench.run_of(woken);
+    let others: Nanos =
+        [hog, fair].into_iter().zip(before).map(|(thread, had)| bench.run_of(thread) - had).sum();
+    assert_eq!((woken_had, others), (ms(10), ms(22)));
+    assert!(
+        bench.run_of(fair) - before[1] <= ms(3),
+        "the spinner runs again only when the period is used up"
+    );
+}
+
+/// Threads demoted on several CPUs come back to be realtime: all that is asked for is what runs, whatever balancing has done.
+#[test]
+fn throttled_realtime_threads_come_back_on_several_cpus() {
+    let limit = Some(RealtimeLimit { runtime: ms(80), period: ms(100) });
+    let platform = Platform { realtime_limit: limit, realtime_demoted: true, tick: ms(1), ..plain(2) };
+    for hogs in 1..=4 {
+        let mut bench = Bench::new(platform.clone());
+        let hogs: Vec<_> = (0..hogs).map(|_| bench.spawn(fifo(10), ms(0), &[Step::RunForever])).collect();
+        let urgent = bench.spawn(fifo(99), ms(0), &periodic(ms(50), ms(2), 100));
+        let fair = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+        bench.run(Nanos::from_secs(5));
+        let all: Nanos = hogs.iter().chain([&urgent, &fair]).map(|thread| bench.run_of(*thread)).sum();
+        // A CPU that a thread has left idles until balancing finds another for it.
+        assert!(all >= Nanos::from_millis(9_900), "{} hogs: {all}", hogs.len());
+        assert_eq!(bench.run_of(urgent), ms(200), "it has all that it asks for");
+        let share = bench.run_of(fair).as_secs_f64() / 10.0;
+        // Of the fifth of one CPU that is left, as one of those that are fair there then; beside one hog nearly all of the other CPU.
+        let least = if hogs.len() == 1 { 0.4 } else { 0.2 / 2.0 / (hogs.len() + 1).div_ceil(2) as f64 };
+        assert!(share >= least * 0.95 && share < 0.51, "{} hogs: {share}", hogs.len());
+    }
+}
+
 /// Two CPUs that are throttled at once leave what waits where it is: a run in which they pushed it to each other never ended.
 #[test]
 fn throttled_cpus_push_nothing_to_each_other() {

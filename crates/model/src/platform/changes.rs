@@ -104,6 +104,20 @@ pub const KEYS: &[KeyRow] = &[
         },
     },
     KeyRow {
+        word: "rt-throttled",
+        value: "wait|fair",
+        example: "fair",
+        about: "what throttled realtime threads do: `wait`, or run on as fair threads of nice 0 (no kernel does)",
+        set: |platform, value| {
+            platform.realtime_demoted = match value {
+                "wait" => false,
+                "fair" => true,
+                _ => return Err("`wait` or `fair`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    KeyRow {
         word: "overheads",
         value: "off",
         example: "off",

@@ -9,6 +9,10 @@
 //! threads is on that account, too (`update_curr_dl`). A period begins when a realtime thread is made or joins and none lasts:
 //! threads are made some time before the run begins, as on a running kernel.
 //!
+//! *Demotion*, only where the platform asks for it and no kernel's (J. Fernandes, "Rewriting RT throttling", OSPM 2023): threads in the queue of a
+//! throttled CPU, and those that join it, go to the fair class with nice 0, where they may move to other CPUs, and come back when the CPU
+//! they are on is not throttled at the end of a period.
+//!
 //! *Placement*: a woken thread stays on its CPU unless a thread of the class that is at least as important runs there and another CPU has only less important
 //! ones; then it goes to one of those with the least important (`find_lowest_rq`). CPUs that are idle and those that run fair threads are alike there, and
 //! each CPU chooses among alike ones in turn. A CPU that picks a thread of the class pushes those that wait on in the same way, and
@@ -94,6 +98,8 @@ pub struct Realtime {
     firsts: Vec<Option<(u8, ThreadId)>>,
     entities: Vec<Entity>,
     limit: Option<RealtimeLimit>,
+    /// Threads that are fair until their CPU is throttled no more.
+    demoted: Vec<ThreadId>,
     /// End of the throttling period.
     period_end: Slot,
     slice: Nanos,
@@ -117,6 +123,7 @@ impl Realtime {
             firsts: vec![None; cpus],
             entities: Vec::new(),
             limit: hardware.platform.realtime_limit,
+            demoted: Vec::new(),
             period_end: hardware.add_timer(rank, 0),
             slice: hardware.platform.round_robin_slice,
             crowded: Places::none(cpus),
@@ -133,6 +140,27 @@ impl Realtime {
             let left = (limit.period - ago).max(Nanos::new(1));
             hardware.engine.arm(self.period_end, hardware.now() + left);
         }
+    }
+
+    /// A thread of a throttled CPU goes to the fair class, where the platform says so.
+    fn demote(&mut self, hardware: &mut Hardware, thread: ThreadId) {
+        if hardware.platform.realtime_demoted {
+            self.demoted.push(thread);
+            hardware.changes.push((thread, Scheduling::Policy(PolicySpec::default())));
+        }
+    }
+
+    /// Those on CPUs that are throttled no more come back, as they were.
+    fn promote(&mut self, hardware: &mut Hardware) {
+        let queues = &self.queues;
+        self.demoted.retain(|thread| {
+            let t = &hardware.threads[thread.index()];
+            let stays = queues[t.cpu].throttled;
+            if !stays {
+                hardware.changes.push((*thread, t.asked));
+            }
+            stays
+        });
     }
 
     /// A thread joins the queue of a CPU, behind all of its priority.
@@ -310,6 +338,9 @@ impl CpuPolicy for Realtime {
         self.insert(cpu, hardware.thread(thread).priority, thread);
         self.look_at(hardware, cpu);
         self.begin_period(hardware, Nanos::ZERO);
+        if self.queues[cpu].throttled {
+            self.demote(hardware, thread);
+        }
         let runs_more = |current: ThreadId| hardware.thread(current).rank < self.rank;
         let is_behind = hardware.current(cpu).is_some_and(runs_more) && !hardware.cpus[cpu].reschedule;
         if arrival != Arrival::Changed && is_behind && !hardware.thread(thread).is_pinned() {
@@ -351,6 +382,9 @@ impl CpuPolicy for Realtime {
             if queue.time > limit.runtime && limit.runtime < limit.period && !queue.throttled {
                 queue.throttled = true;
                 hardware.reschedule(cpu);
+                let threads: Vec<ThreadId> =
+                    queue.threads.iter().map(|member| ThreadId(member.item)).collect();
+                threads.into_iter().for_each(|thread| self.demote(hardware, thread));
             }
         }
     }
@@ -403,6 +437,7 @@ impl CpuPolicy for Realtime {
             }
             is_idle &= queue.threads.is_empty() && !queue.time.is_positive();
         }
+        self.promote(hardware);
         if !is_idle {
             hardware.engine.arm(self.period_end, hardware.now() + limit.period);
         }
@@ -460,6 +495,9 @@ impl CpuPolicy for Realtime {
             self.insert(target, hardware.thread(thread).priority, thread);
             self.look_at(hardware, cpu);
             self.look_at(hardware, target);
+            if self.queues[target].throttled {
+                self.demote(hardware, thread);
+            }
             hardware.reschedule(target);
         }
     }
