@@ -9,7 +9,9 @@ use surety_model::record::{
     ActivityRecord, Basis, Distribution, Evidence, InForce, Promised, Record, ThreadInForce,
 };
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Activity, ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload};
+use surety_model::workload::{
+    Activity, ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload, reserved_group,
+};
 use surety_model::world::{
     Observer, RunOptions, World, WorldError, chosen_cpus, refused_kinds, refused_loads,
 };
@@ -52,6 +54,11 @@ fn objections(workload: &Workload) -> Vec<WorldError> {
         world: "analysis".to_owned(),
         object: path,
         why: "its policy has no analysis; try `--on sim`".to_owned(),
+    }));
+    found.extend(reserved_group(workload).map(|(object, why)| WorldError::Unsupported {
+        world: "analysis".to_owned(),
+        object,
+        why: why.to_owned(),
     }));
     // Of streams something can be said beside them.
     if !workload.streams.iter().any(|stream| !stream.promises.is_empty()) {

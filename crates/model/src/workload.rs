@@ -29,7 +29,7 @@ pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
 pub use course::{Course, Cursor, Taken};
 pub use fault::{Fails, Fault};
-pub use group::{Group, Quota};
+pub use group::{Group, Quota, reserved_group};
 pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};

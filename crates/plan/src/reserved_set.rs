@@ -16,7 +16,7 @@ use surety_model::plan::{Front, Left, Plan, PlannedReservation};
 use surety_model::platform::{FairServer, OtherReservation, Platform};
 use surety_model::promise::Promise;
 use surety_model::reservation::{KERNEL_RUNTIME_MIN, Reservation};
-use surety_model::workload::{Irq, Workload};
+use surety_model::workload::{Irq, Workload, reserved_group};
 use surety_units::{CpuSet, Nanos, Probability};
 
 use crate::interrupt::{self, Source, Wish};
@@ -64,7 +64,7 @@ impl<'a> ReservedSet<'a> {
             options,
             // Root domains may put two threads on one CPU though others are free.
             alone: threads <= platform.cpus && platform.root_domains.len() < 2 && !acts,
-            obstacle: lent,
+            obstacle: lent.or_else(|| reserved_group(workload).map(|(group, why)| format!("{group}: {why}"))),
             kept: Vec::new(),
             irqs: Vec::new(),
             handlers: interrupt::handlers(workload, &options.platform),

@@ -1,6 +1,9 @@
-//! [`Group`]: a control group, with a weight or a quota.
+//! [`Group`]: a control group, with a weight, a quota or a reservation.
 
 use surety_units::Nanos;
+
+use super::Workload;
+use crate::reservation::Reservation;
 
 /// A control group with a weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +17,8 @@ pub struct Group {
     pub quota: Option<Quota>,
     /// `cpu.idle`: its threads run where nobody else wants to, whatever its weight.
     pub idle: bool,
+    /// What its realtime threads have of each CPU, all of them together, and no more (hierarchical CBS).
+    pub reservation: Option<Reservation>,
     /// The group it is in.
     pub parent: Option<String>,
 }
@@ -38,10 +43,24 @@ impl Quota {
     pub const LEAST: Nanos = Nanos::from_millis(1);
 }
 
+/// The first group with a reservation, by its path, and why nothing is proven beside it.
+pub fn reserved_group(workload: &Workload) -> Option<(String, &'static str)> {
+    let group = workload.groups.iter().find(|group| group.reservation.is_some())?;
+    Some((format!("group.{}", group.name), "the reservation of a group is not analysed; try `--on sim`"))
+}
+
 impl Group {
     /// One as the kernel makes it, below the root.
     pub fn new(name: &str) -> Group {
-        Group { name: name.to_owned(), weight: 100, io_weight: None, quota: None, idle: false, parent: None }
+        Group {
+            name: name.to_owned(),
+            weight: 100,
+            io_weight: None,
+            quota: None,
+            idle: false,
+            reservation: None,
+            parent: None,
+        }
     }
 
     /// [`Group::io_weight`] where groups have it and this one does not say.

@@ -293,6 +293,9 @@ impl Occasion {
     }
 }
 
+/// A policy of the realtime scheduler.
+const REALTIME: &str = "fifo";
+
 /// A group threads share the CPU through: its weight and the group it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSpec {
@@ -302,6 +305,8 @@ pub struct GroupSpec {
     pub quota: Option<Quota>,
     /// `cpu.idle`: it has no weight of its own beside others.
     pub idle: bool,
+    /// What realtime threads in it have of each CPU.
+    pub reservation: Option<Reservation>,
     /// The group above, an earlier one of the list.
     pub parent: Option<usize>,
 }
@@ -322,6 +327,10 @@ pub struct Hardware {
     pub groups: Vec<GroupSpec>,
     /// The policies each scheduler takes, by rank.
     pub takes: Vec<&'static [&'static str]>,
+    /// Realtime schedulers inside reservations of groups, and those reservations.
+    pub inside: Vec<(Rank, Reservation)>,
+    /// For each group that of its realtime threads, where there is one.
+    pub inside_group: Vec<Option<Rank>>,
     /// What happened.
     pub recorder: Recorder,
     /// Threads that a policy wants scheduled otherwise from now on; the machine does it.
@@ -376,7 +385,7 @@ impl Sets {
 impl Default for GroupSpec {
     /// The kernel's, below the root.
     fn default() -> GroupSpec {
-        GroupSpec { weight: 100, quota: None, idle: false, parent: None }
+        GroupSpec { weight: 100, quota: None, idle: false, reservation: None, parent: None }
     }
 }
 
@@ -408,6 +417,13 @@ impl Hardware {
     pub fn rank_of(&self, policy: &str) -> Rank {
         let taken = self.takes.iter().position(|takes| takes.contains(&policy));
         Rank(taken.unwrap_or_else(|| panic!("no scheduler of the machine takes the policy `{policy}`")))
+    }
+
+    /// The scheduler of a thread of a group: for realtime threads below a group with a reservation the one inside that.
+    pub(crate) fn rank_in(&self, scheduling: Scheduling, group: Option<usize>) -> Rank {
+        let rank = self.rank_of(scheduling.word());
+        let inside = group.and_then(|group| self.inside_group[group]);
+        inside.filter(|_| rank == self.rank_of(REALTIME)).unwrap_or(rank)
     }
 
     /// A thread.
@@ -504,7 +520,7 @@ impl Hardware {
 
     /// Schedules a thread otherwise, that may be running.
     pub(crate) fn set_scheduling(&mut self, thread: ThreadId, scheduling: Scheduling) {
-        let rank = self.rank_of(scheduling.word());
+        let rank = self.rank_in(scheduling, self.thread(thread).group);
         let cpu = self.thread(thread).cpu;
         let runs = self.current(cpu) == Some(thread);
         let t = &mut self.threads[thread.index()];

@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 
 use surety_model::event::Comm;
 use surety_model::platform::Platform;
+use surety_model::reservation::Reservation;
+use surety_model::workload::PolicySpec;
 use surety_model::world::Observer;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
@@ -21,7 +23,8 @@ use crate::cpu::device::Device;
 use crate::cpu::hardware::{
     Cpu, GroupSpec, Hardware, Occasion, Rank, Scheduling, Sets, Thread, ThreadId, ThreadState,
 };
-use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
+use crate::cpu::policies;
+use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerMake, SchedulerRow};
 use crate::cpu::program::{Moment, Programs, Step};
 use crate::cpu::recorder::{Kept, Recorder};
 use crate::cpu::resources::Resources;
@@ -75,6 +78,8 @@ pub struct Machine<P> {
     hardware: Hardware,
     /// The schedulers, by rank.
     policies: Vec<Box<dyn CpuPolicy>>,
+    /// Ranks of those that CPUs ask in turn: all but those inside reservations of groups.
+    asked: Vec<usize>,
     /// Ranks of those that want to hear of all.
     watchers: Vec<usize>,
     resources: Resources,
@@ -83,6 +88,29 @@ pub struct Machine<P> {
     counts: Counts,
     /// Where threads begin.
     home: usize,
+}
+
+/// The schedulers of a machine in their order, none for those inside reservations of groups, which stand behind the one that keeps
+/// reservations; which those are; and the one of each group, its own or that of a group above it.
+#[expect(clippy::type_complexity, reason = "taken apart where it is asked for")]
+fn ranks(
+    schedulers: &[&'static SchedulerRow],
+    groups: &[GroupSpec],
+) -> (Vec<Option<&'static SchedulerRow>>, Vec<(Rank, Reservation)>, Vec<Option<Rank>>) {
+    let mut order: Vec<_> = schedulers.iter().copied().map(Some).collect();
+    let deadline = schedulers.iter().position(|row| row.takes.contains(&PolicySpec::Deadline.word()));
+    let first = deadline.map_or(order.len(), |rank| rank + 1);
+    let (mut inside, mut of_group) = (Vec::new(), Vec::new());
+    for group in groups {
+        let own = group.reservation.map(|reservation| {
+            let rank = Rank(first + inside.len());
+            inside.push((rank, reservation));
+            rank
+        });
+        of_group.push(own.or_else(|| of_group[group.parent?]));
+    }
+    order.splice(first..first, inside.iter().map(|_| None));
+    (order, inside, of_group)
 }
 
 impl<P: Programs> Machine<P> {
@@ -101,18 +129,21 @@ impl<P: Programs> Machine<P> {
     pub fn with_times(spec: MachineSpec, times: Times, programs: P) -> Machine<P> {
         let mut engine = Engine::default();
         let component = engine.add_component();
+        let (order, inside, inside_group) = ranks(&spec.schedulers, &spec.groups);
         let mut hardware = Hardware {
             engine,
             component,
             cpus: Vec::new(),
             threads: Vec::new(),
+            takes: order.iter().map(|row| row.map_or(&[][..], |row| row.takes)).collect(),
+            inside,
+            inside_group,
             groups: spec.groups,
-            takes: spec.schedulers.iter().map(|row| row.takes).collect(),
             recorder: Recorder::new(spec.events),
             changes: Vec::new(),
             submits: None,
             joined: Vec::new(),
-            sets: Sets::new(spec.cpus.len(), spec.schedulers.len()),
+            sets: Sets::new(spec.cpus.len(), order.len()),
             platform: spec.platform,
             seed: spec.seed,
             times,
@@ -140,12 +171,17 @@ impl<P: Programs> Machine<P> {
                 handler_end,
             });
         }
-        let rows = spec.schedulers.iter().enumerate();
-        let policies: Vec<_> = rows.map(|(rank, row)| (row.make)(&mut hardware, Rank(rank))).collect();
+        let made = order.iter().enumerate().map(|(rank, row)| {
+            let make = row.map_or(policies::inside_reservation as SchedulerMake, |row| row.make);
+            make(&mut hardware, Rank(rank))
+        });
+        let policies: Vec<_> = made.collect();
+        let asked = (0..order.len()).filter(|rank| order[*rank].is_some()).collect();
         let watchers = (0..policies.len()).filter(|rank| policies[*rank].watches()).collect();
         Machine {
             hardware,
             policies,
+            asked,
             watchers,
             resources: Resources::default(),
             devices: Vec::new(),
@@ -175,7 +211,7 @@ impl<P: Programs> Machine<P> {
             asked: spec.scheduling,
             scheduling: spec.scheduling,
             priority: spec.scheduling.priority(),
-            rank: self.hardware.rank_of(spec.scheduling.word()),
+            rank: self.hardware.rank_in(spec.scheduling, spec.group),
             group: spec.group,
             cpu: spec.slept_on.unwrap_or_else(|| self.first_cpu(spec)),
             is_new: spec.slept_on.is_none(),

@@ -18,8 +18,11 @@ pub struct SchedulerRow {
     /// The policies of the threads it schedules, by their words in a workload.
     pub takes: &'static [&'static str],
     /// Makes it for a machine without threads, at its place there.
-    pub make: fn(&mut Hardware, Rank) -> Box<dyn CpuPolicy>,
+    pub make: SchedulerMake,
 }
+
+/// Makes a scheduler for a machine without threads, at its place there.
+pub type SchedulerMake = fn(&mut Hardware, Rank) -> Box<dyn CpuPolicy>;
 
 /// What a policy would run on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -162,6 +162,7 @@ pub(super) fn stage(
     for (index, load) in workload.loads.iter().enumerate() {
         builder.load(index, load)?;
     }
+    groups::inside_one_cpu(workload, &builder.stage, builder.ids.len())?;
     admit(world, workload, &builder.stage, builder.ids.len())?;
     Ok(builder.stage)
 }
@@ -457,8 +458,15 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
     let cap = world.platform.deadline_cap.to_kernel() * cpus as u64;
     let server = world.platform.booked_for_server().map_or(0, Bandwidth::to_kernel);
     let mut booked = server * cpus as u64;
-    for (reservation, kind, name) in reservations() {
-        booked += reservation.bandwidth().to_kernel();
+    let groups = workload
+        .groups
+        .iter()
+        .filter_map(|group| Some((group.reservation?, format!("group.{}", group.name))));
+    let groups = groups.map(|(reservation, path)| (reservation.bandwidth().to_kernel() * cpus as u64, path));
+    let threads = reservations()
+        .map(|(reservation, kind, name)| (reservation.bandwidth().to_kernel(), kind.path(name)));
+    for (bandwidth, path) in groups.chain(threads) {
+        booked += bandwidth;
         if booked > cap {
             let percent = |bandwidth: u64| bandwidth as f64 / (1u64 << 20) as f64 * 100.0;
             let servers = if server > 0 {
@@ -471,7 +479,7 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
                 percent(booked),
                 percent(cap),
             );
-            return refuse(kind.path(name), why);
+            return refuse(path, why);
         }
     }
     Ok(())

@@ -14,6 +14,7 @@ use super::rights::{KEEP, rights, rights_of_command};
 use super::table::{Field, Reading, Table};
 use super::times::{ANY_COUNT, arrivals_of, distribution, distribution_table};
 use crate::distribution::TimeDistribution;
+use crate::reservation::Reservation;
 use crate::workload::*;
 
 /// Reads the whole document. `None` when nothing can be made of it.
@@ -367,7 +368,25 @@ fn group(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Group
     let io_weight = table.integer(reading, "io-weight", 1..1001).map(|weight| weight as u32);
     let quota = quota(reading, table);
     let idle = table.boolean(reading, "idle").unwrap_or(false);
-    Some(Group { name, weight, io_weight, quota, idle, parent: table.text(reading, "parent") })
+    let reservation = reservation_of_group(reading, table);
+    Some(Group { name, weight, io_weight, quota, idle, reservation, parent: table.text(reading, "parent") })
+}
+
+/// A reservation whose deadline is its period and that nothing is added to.
+fn reservation_of_group(reading: &mut Reading, table: &Table<'_>) -> Option<Reservation> {
+    let found = reservation(reading, table)?;
+    let plain = Reservation::implicit(found.runtime, found.period);
+    for (key, differs) in
+        [("deadline", found.deadline != plain.deadline), ("reclaim", found.reclaim), ("demote", found.demote)]
+    {
+        if differs {
+            let place = reading.places.get(&format!("{}.reservation.{key}", table.path)).cloned();
+            let message = format!("a group's reservation has no `{key}`");
+            let help = "give it a runtime and a period".to_owned();
+            reading.wrong(place.unwrap_or(table.span.clone()), message, "leave it out", Some(help));
+        }
+    }
+    Some(plain)
 }
 
 /// `quota`, `quota-period` and `burst` of a group, as the kernel takes them.

@@ -221,6 +221,10 @@ burst    = "20ms"
 name     = "rest"
 idle     = true
 
+[[group]]
+name     = "control"
+reservation = { runtime = "5ms", period = "20ms" }
+
 [[chain]]
 name     = "key"
 start    = { kind = "poisson", rate = "0.5/s" }

@@ -39,6 +39,7 @@ pub(super) fn workload(workload: &Workload, comments: &Comments) -> String {
         if group.idle {
             out.line("idle", "true");
         }
+        out.reservation(group.reservation);
         out.optional_text("parent", group.parent.as_deref());
     }
     for chain in &workload.chains {

@@ -94,8 +94,8 @@ impl<P: Programs> Machine<P> {
     }
 
     fn choose(&mut self, cpu: usize) -> Option<ThreadId> {
-        let mut rank = 0;
-        while rank < self.policies.len() {
+        let mut place = 0;
+        while let Some(rank) = self.asked.get(place).copied() {
             if self.hardware.cpus.len() > 1
                 && self.policies[rank].looks(&self.hardware, cpu)
                 && let Some(from) = self.policies[rank].pulls_from(&self.hardware, cpu)
@@ -104,7 +104,7 @@ impl<P: Programs> Machine<P> {
                 self.policies[rank].pull(&mut self.hardware, cpu);
             }
             match self.policies[rank].pick(&mut self.hardware, cpu) {
-                Pick::Nothing => rank += 1,
+                Pick::Nothing => place += 1,
                 Pick::Thread(thread) => return Some(thread),
                 Pick::Serve(Rank(served)) => match self.policies[served].pick(&mut self.hardware, cpu) {
                     Pick::Thread(thread) => {

@@ -40,9 +40,11 @@ const NONE: u32 = u32::MAX;
 /// The deadline class.
 pub struct Deadline {
     rank: Rank,
-    /// Servers first, one for each CPU where the platform has them; then threads with a reservation.
+    /// Servers first, one for each CPU and scheduler that is served; then threads with a reservation.
     entities: Vec<Entity>,
     servers: Vec<Server>,
+    /// The schedulers served: the fair one where the platform has servers for that, and those inside reservations of groups.
+    served: Vec<Rank>,
     /// Entity of each thread.
     of_thread: Vec<u32>,
     /// Thread of each entity that is no server.
@@ -65,6 +67,7 @@ impl Deadline {
             rank,
             entities: Vec::new(),
             servers: Vec::new(),
+            served: Vec::new(),
             of_thread: Vec::new(),
             thread_of: Vec::new(),
             queues: Queues::new(cpus, rank > Rank(0)),
@@ -75,11 +78,11 @@ impl Deadline {
         };
         if let Some(parameters) = hardware.platform.fair_server {
             let serves = hardware.rank_of(PolicySpec::default().word());
-            for cpu in 0..cpus {
-                let (runtime, period) = (parameters.runtime, parameters.period);
-                policy.add_entity(hardware, Reservation::implicit(runtime, period), cpu, true);
-                policy.servers.push(Server::new(serves, hardware.times.server_resolution));
-            }
+            let reservation = Reservation::implicit(parameters.runtime, parameters.period);
+            policy.serve(hardware, reservation, &Server::deferred(serves, hardware.times.server_resolution));
+        }
+        for (serves, reservation) in hardware.inside.clone() {
+            policy.serve(hardware, reservation, &Server::immediate(serves));
         }
         if hardware.platform.enforcement == Enforcement::Exact {
             policy.enforce = (0..cpus).map(|cpu| hardware.add_timer(rank, number(cpu, ENFORCE))).collect();
@@ -87,12 +90,21 @@ impl Deadline {
         policy
     }
 
+    /// A server on each CPU.
+    fn serve(&mut self, hardware: &mut Hardware, reservation: Reservation, server: &Server) {
+        for cpu in 0..hardware.cpus.len() {
+            self.add_entity(hardware, reservation, cpu, server.is_deferred());
+            self.servers.push(server.clone());
+        }
+        self.served.push(server.serves);
+    }
+
     fn add_entity(
         &mut self,
         hardware: &mut Hardware,
         reservation: Reservation,
         cpu: usize,
-        is_server: bool,
+        is_fair_server: bool,
     ) -> usize {
         let index = self.entities.len();
         let timers = (
@@ -100,7 +112,7 @@ impl Deadline {
             hardware.add_timer(self.rank, number(index, INACTIVE)),
         );
         let entity = Entity::new(reservation, cpu, timers);
-        if is_server {
+        if is_fair_server {
             self.bandwidths.book_server(cpu, entity.bandwidth());
         } else {
             self.bandwidths.book(cpu, entity.bandwidth());
@@ -109,9 +121,13 @@ impl Deadline {
         index
     }
 
-    /// The server an entity is, if it is one: servers come first, by CPU.
+    /// Whether an entity is a server: those come first, for one scheduler after another, by CPU.
     fn is_server(&self, entity: usize) -> bool {
         entity < self.servers.len()
+    }
+
+    fn is_fair_server(&self, entity: usize) -> bool {
+        self.servers.get(entity).is_some_and(Server::is_deferred)
     }
 
     fn thread_at(&self, entity: usize) -> Option<ThreadId> {
@@ -241,34 +257,39 @@ impl Deadline {
 
     /// Does what a server asks for: mostly nothing.
     #[inline]
-    fn act(&mut self, hardware: &mut Hardware, cpu: usize, action: Action) {
+    fn act(&mut self, hardware: &mut Hardware, server: usize, action: Action) {
         if action != Action::Nothing {
-            self.carry_out(hardware, cpu, action);
+            self.carry_out(hardware, server, action);
         }
     }
 
-    fn carry_out(&mut self, hardware: &mut Hardware, cpu: usize, action: Action) {
+    fn carry_out(&mut self, hardware: &mut Hardware, server: usize, action: Action) {
         match action {
             Action::Nothing => {}
-            Action::Arm(at) => self.start_timer(hardware, cpu, at),
+            Action::Arm(at) => self.start_timer(hardware, server, at),
             Action::Enqueue => {
-                hardware.engine.cancel(self.entities[cpu].timer);
-                if !self.entities[cpu].is_queued() {
-                    self.insert(cpu);
+                hardware.engine.cancel(self.entities[server].timer);
+                if !self.entities[server].is_queued() {
+                    self.insert(server);
                 }
-                self.offer(hardware, cpu);
+                self.offer(hardware, server);
             }
             Action::Throttle(until) => {
-                self.remove(cpu);
-                self.start_timer(hardware, cpu, until);
-                hardware.reschedule(cpu);
+                self.remove(server);
+                self.start_timer(hardware, server, until);
+                hardware.reschedule(self.entities[server].cpu);
             }
             Action::Stop => {
-                self.remove(cpu);
-                hardware.engine.cancel(self.entities[cpu].timer);
-                self.stop_contending(hardware, cpu);
+                self.remove(server);
+                hardware.engine.cancel(self.entities[server].timer);
+                self.stop_contending(hardware, server);
             }
         }
+    }
+
+    /// The server of a CPU for one of the schedulers served.
+    fn server(&self, hardware: &Hardware, served: usize, cpu: usize) -> usize {
+        served * hardware.cpus.len() + cpu
     }
 
     /// Books an entity's bandwidth where its thread is.
@@ -285,11 +306,11 @@ impl Deadline {
         entity.reservation.reclaim.then(|| self.bandwidths.rate(entity.cpu, entity.bandwidth()))
     }
 
-    /// With exact enforcement: has the CPU's time booked when the budget of what it will run ends. A server's ends when its
+    /// With exact enforcement: has the CPU's time booked when the budget of what it will run ends. A fair server's ends when its
     /// threads are booked: the kernel sets the timer for deadline threads alone (`set_next_task_dl`).
     fn arm_enforcement(&self, hardware: &mut Hardware, cpu: usize) {
         let Some(timer) = self.enforce.get(cpu) else { return };
-        match self.queues.first(cpu).filter(|index| !self.is_server(*index)) {
+        match self.queues.first(cpu).filter(|index| !self.is_fair_server(*index)) {
             Some(index) => {
                 let entity = &self.entities[index];
                 let lasts = match self.rate(index) {
@@ -506,28 +527,30 @@ impl CpuPolicy for Deadline {
     }
 
     fn enqueued(&mut self, hardware: &mut Hardware, cpu: usize, of: Rank) {
-        if self.servers[cpu].serves != of {
-            return;
+        let Some(served) = self.served.iter().position(|rank| *rank == of) else { return };
+        let (server, now) = (self.server(hardware, served, cpu), hardware.now());
+        if self.servers[server].is_off() {
+            self.contend(hardware, server);
         }
-        let now = hardware.now();
-        if self.servers[cpu].is_off() {
-            self.contend(hardware, cpu);
-        }
-        let action = self.servers[cpu].start(&mut self.entities[cpu], now);
-        self.act(hardware, cpu, action);
+        let action = self.servers[server].start(&mut self.entities[server], now);
+        self.act(hardware, server, action);
     }
 
     fn ran(&mut self, hardware: &mut Hardware, cpu: usize, of: Option<Rank>, ran: Nanos) {
-        if of.is_some_and(|of| of != self.servers[cpu].serves) {
-            return;
+        for served in 0..self.served.len() {
+            if of.is_some_and(|of| of != self.served[served]) {
+                continue;
+            }
+            let (server, now) = (self.server(hardware, served, cpu), hardware.now());
+            let action = self.servers[server].ran(&mut self.entities[server], of.is_none(), ran, now);
+            self.act(hardware, server, action);
         }
-        let now = hardware.now();
-        let action = self.servers[cpu].ran(&mut self.entities[cpu], of.is_none(), ran, now);
-        self.act(hardware, cpu, action);
     }
 
     fn unserved(&mut self, hardware: &mut Hardware, cpu: usize) {
-        let action = self.servers[cpu].stop();
-        self.act(hardware, cpu, action);
+        let server = self.queues.first(cpu).filter(|first| self.is_server(*first));
+        let server = server.expect("it was picked");
+        let action = self.servers[server].stop();
+        self.act(hardware, server, action);
     }
 }

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 use surety_model::workload::{POLICIES, PolicySpec};
 use surety_model::world::WorldError;
 
-use crate::cpu::policy::SchedulerRow;
+use crate::cpu::hardware::{Hardware, Rank};
+use crate::cpu::policy::{CpuPolicy, SchedulerRow};
 
 /// Policies of the fair class.
 const FAIR: &[&str] = &["fair", "batch", "idle"];
@@ -54,6 +55,11 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
         make: |hardware, rank| Box::new(muqss::Muqss::new(hardware, rank)),
     },
 ];
+
+/// The scheduler of realtime threads inside the reservation of a group.
+pub(crate) fn inside_reservation(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(realtime::Realtime::inside(hardware, rank))
+}
 
 /// The schedulers of a platform that names these, the most important first, with the table's for the policies of kernels that none
 /// of these takes.

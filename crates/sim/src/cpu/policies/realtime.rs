@@ -134,6 +134,11 @@ impl Realtime {
         }
     }
 
+    /// One inside the reservation of a group, which no limit is above.
+    pub fn inside(hardware: &mut Hardware, rank: Rank) -> Realtime {
+        Realtime { limit: None, ..Realtime::new(hardware, rank) }
+    }
+
     /// A throttling period begins, some time ago, unless one lasts (`start_rt_bandwidth`).
     fn begin_period(&self, hardware: &mut Hardware, ago: Nanos) {
         if let Some(limit) = self.limit.filter(|_| !hardware.engine.is_armed(self.period_end)) {

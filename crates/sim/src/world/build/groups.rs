@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use surety_block::{IoGroup, Priority, Process};
-use surety_model::workload::{Group, Workload};
+use surety_model::workload::{ActivityKind, Group, Workload};
 use surety_model::world::WorldError;
 
-use super::Builder;
+use super::{Activity, Builder, Member, Stage};
 use crate::cpu::hardware::GroupSpec;
 use crate::world::refuse;
 
@@ -37,14 +37,41 @@ pub(super) fn groups(workload: &Workload) -> Result<Groups<'_>, WorldError> {
             return refuse(format!("group.{name}"), why);
         };
         let parent = group.parent.as_deref().and_then(|p| places.get(p).copied());
+        if group.reservation.is_some() && is_inside(&found.specs, parent) {
+            let why = "a group above it has a reservation, and one inside another is not simulated: leave one of them out";
+            return refuse(format!("group.{}", group.name), why);
+        }
         found.places.insert(&group.name, found.specs.len());
-        let Group { weight, quota, idle, .. } = *group;
-        found.specs.push(GroupSpec { weight, quota, idle, parent });
+        let Group { weight, quota, idle, reservation, .. } = *group;
+        found.specs.push(GroupSpec { weight, quota, idle, reservation, parent });
         if are_at_disks {
             found.io.push(IoGroup { weight: group.io_weight.unwrap_or(Group::IO_WEIGHT), parent });
         }
     }
     Ok(found)
+}
+
+/// Whether a group, or one above it, has a reservation.
+fn is_inside(specs: &[GroupSpec], group: Option<usize>) -> bool {
+    let above = std::iter::successors(group, |group| specs[*group].parent);
+    above.into_iter().any(|group| specs[group].reservation.is_some())
+}
+
+/// Realtime threads inside the reservation of a group stay on one CPU each: moving them by what is left of the servers there is not simulated.
+pub(super) fn inside_one_cpu(workload: &Workload, stage: &Stage, cpus: usize) -> Result<(), WorldError> {
+    let hardware = stage.machine.hardware();
+    let is_inside = |member: &&Member| {
+        hardware.thread(member.thread).rank != hardware.rank_in(member.scheduling, None)
+            && member.allowed.map_or(cpus, |cpus| cpus.len()) > 1
+    };
+    let Some(member) = stage.members.iter().find(is_inside) else { return Ok(()) };
+    let path = match member.activity {
+        Activity::Task(task) => ActivityKind::Task.path(&workload.tasks[task].name),
+        Activity::Load(load) => ActivityKind::Load.path(&workload.loads[load].name),
+        _ => "group".to_owned(),
+    };
+    let why = "its group has a reservation, inside which a realtime thread stays on one CPU: give it `cpus` or `instances = \"per-cpu\"`, or run it on one CPU";
+    refuse(path, why)
 }
 
 impl Builder<'_> {

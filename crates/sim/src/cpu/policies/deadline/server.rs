@@ -1,7 +1,6 @@
-//! [`Server`]: the fair server of one CPU (`dl_server`), which keeps more important classes from starving the
-//! fair one.
+//! [`Server`]: a reservation on one CPU for all that a scheduler runs there (`dl_server`).
 //!
-//! It is a reservation, deferred: it takes part in the deadline class only when the fair class has not got the
+//! *The fair server* keeps more important classes from starving the fair one. It is a reservation, deferred: it takes part in the deadline class only when the fair class has not got the
 //! server's runtime in time by itself. The states and their edges are those of the kernel:
 //!
 //! ```text
@@ -15,6 +14,10 @@
 //! Running    in the deadline queue: whatever the fair class would run, runs with its deadline, until the budget is used
 //!            up; then a period begins there, and it waits
 //! ```
+//!
+//! *The server of a group* is not deferred: it is the Constant Bandwidth Server of a thread that wants the CPU whenever a realtime thread of the
+//! group does. It is Running while its budget lasts, and Throttled until the next period when that is used up: what is in the group does
+//! not run then, whoever else does (L. Abeni, A. Balsini, T. Cucinotta, "Container-based real-time scheduling in the Linux kernel", SIGBED Review 16, 2019; in no kernel).
 
 use surety_units::Nanos;
 
@@ -28,6 +31,7 @@ pub(super) enum State {
     Waiting,
     IdleWait,
     Running,
+    Throttled,
 }
 
 /// What the class has to do about its server.
@@ -44,7 +48,7 @@ pub(super) enum Action {
     Stop,
 }
 
-/// The fair server of one CPU.
+/// The server of a scheduler on one CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     state: State,
@@ -52,13 +56,23 @@ pub(super) struct Server {
     starved: bool,
     /// The scheduler it serves.
     pub(super) serves: Rank,
-    /// Its timer is set forward only by at least this much.
-    resolution: Nanos,
+    /// Where it is deferred: its timer is set forward only by at least this much.
+    resolution: Option<Nanos>,
 }
 
 impl Server {
-    pub(super) fn new(serves: Rank, resolution: Nanos) -> Server {
-        Server { state: State::Off, starved: false, serves, resolution }
+    /// The fair server.
+    pub(super) fn deferred(serves: Rank, resolution: Nanos) -> Server {
+        Server { state: State::Off, starved: false, serves, resolution: Some(resolution) }
+    }
+
+    /// That of a group.
+    pub(super) fn immediate(serves: Rank) -> Server {
+        Server { state: State::Off, starved: false, serves, resolution: None }
+    }
+
+    pub(super) fn is_deferred(&self) -> bool {
+        self.resolution.is_some()
     }
 
     /// Whether it takes no part in anything.
@@ -78,7 +92,7 @@ impl Server {
         }
         self.starved &= !entity.wakes_afresh(now);
         entity.wake(now);
-        if self.starved {
+        if self.starved || !self.is_deferred() {
             self.state = State::Running;
             return Action::Enqueue;
         }
@@ -98,15 +112,19 @@ impl Server {
 
     /// The served class, or nothing (`idle`), ran for `ran`.
     pub(super) fn ran(&mut self, entity: &mut Entity, idle: bool, ran: Nanos, now: Nanos) -> Action {
-        if self.state == State::Off {
+        if self.state == State::Off || idle && !self.is_deferred() {
             return Action::Nothing;
         }
         if self.state == State::IdleWait && !idle {
             self.state = State::Waiting;
         }
         entity.budget -= ran;
-        if entity.budget.is_positive() {
+        if entity.budget.is_positive() || self.state == State::Throttled {
             return Action::Nothing;
+        }
+        if !self.is_deferred() {
+            self.state = State::Throttled;
+            return Action::Throttle(entity.next_period().max(now));
         }
         if self.state == State::Running {
             // The thread that used it up still runs when it is throttled, and what it runs until the CPU has changed hands
@@ -133,10 +151,15 @@ impl Server {
     pub(super) fn timer(&mut self, entity: &mut Entity, now: Nanos) -> Action {
         match self.state {
             State::Off | State::Running => Action::Nothing,
+            State::Throttled => {
+                entity.replenish(now);
+                self.state = State::Running;
+                Action::Enqueue
+            }
             State::IdleWait => self.stop(),
             State::Waiting => {
                 let last = entity.deadline - entity.budget;
-                if now < last - self.resolution {
+                if now < last - self.resolution.unwrap_or_default() {
                     return Action::Arm(last);
                 }
                 if entity.overflows(now) {
@@ -173,7 +196,7 @@ mod tests {
         let component = engine.add_component();
         let timers = (engine.add_slot(component, 0), engine.add_slot(component, 1));
         let mut entity = Entity::new(Reservation::implicit(ms(50), ms(1000)), 0, timers);
-        let mut server = Server::new(Rank(2), ms(1));
+        let mut server = Server::deferred(Rank(2), ms(1));
         assert_eq!(server.start(&mut entity, ms(0)), Action::Arm(ms(950)));
         (server, entity)
     }
