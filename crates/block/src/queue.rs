@@ -15,6 +15,7 @@ use crate::elevator::{ElevatorRow, Front, Making, Rule};
 use crate::request::{Bio, BioId, Process, ProcessId, Request, RequestId};
 
 pub use steps::{Step, StepKind};
+pub use throttle::most_writes;
 
 /// What became of a bio that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

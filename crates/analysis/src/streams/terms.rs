@@ -1,11 +1,12 @@
 //! [`terms`]: what a disk of a workload takes at most, with what else the workload asks of it.
 //!
 //! Best effort is counted by its threads: each has so many requests in the queue at once. What is written through the page cache is written by
-//! the kernel's flusher, which takes all requests that it may have; `async_depth` of mq-deadline limits it, or `blk-wbt` ([`throttled`]).
+//! the kernel's flusher, which takes all requests that it may have; `async_depth` of mq-deadline limits it, or `blk-wbt` ([`most_writes`]).
 
 use std::collections::BTreeMap;
 
 use surety_block::kernels::KERNELS;
+use surety_block::queue::most_writes;
 use surety_device::SECTOR;
 use surety_device::profile::Profile;
 use surety_device::worst::{Asked, Writes};
@@ -193,17 +194,9 @@ fn scheduled(profile: &Profile, driver: DiskDriver) -> u64 {
 /// Requests that what the page cache writes may have at once.
 fn flusher(disk: &Disk, requests: u64, tags: u64) -> u64 {
     let share = writers_share(disk, requests);
-    if disk.wbt.is_some_and(|target| target > Nanos::ZERO) { share.min(throttled(tags)) } else { share }
-}
-
-/// Writes of the page cache that `blk-wbt` lets by at once at most, whatever its target and what reads take: 16 at first, and 3/4 of the requests that the queue
-/// had when it was made, which are the driver's tags, where nothing but writes was seen for long (`rq_depth_calc_max_depth`). It counts all writes but those that somebody
-/// waits for past the page cache (`REQ_SYNC` with `REQ_IDLE`), so none of streams.
-fn throttled(tags: u64) -> u64 {
-    match tags {
-        0 | 1 => 2,
-        _ => tags.min(16).max(tags * 3 / 4),
-    }
+    // `blk-wbt` counts all writes but those that somebody waits for past the page cache (`REQ_SYNC` with `REQ_IDLE`), so none of streams.
+    let throttled = || u64::from(most_writes(u32::try_from(tags).unwrap_or(u32::MAX / 3)));
+    if disk.wbt.is_some_and(|target| target > Nanos::ZERO) { share.min(throttled()) } else { share }
 }
 
 /// Requests that a device takes at a time, and those that may have left the scheduler for it: one more may wait for the driver, unless
@@ -300,13 +293,6 @@ mod tests {
     use surety_model::formats::toml;
 
     use super::*;
-
-    /// `rq_depth_calc_max_depth`: 3/4 of the tags, or the 16 that it begins with where they are more.
-    #[test]
-    fn throttled_writes_leave_a_quarter() {
-        let most = [1, 2, 4, 16, 20, 32, 128].map(throttled);
-        assert_eq!(most, [2, 2, 4, 16, 16, 24, 96]);
-    }
 
     /// What the page cache writes takes the whole queue, what `async_depth` leaves of it, or what is throttled: that of the driver's tags, which a loop device has more of.
     #[test]

@@ -65,6 +65,16 @@ pub(super) struct Throttle {
     told: usize,
 }
 
+/// The highest limit of a queue that had so many requests when its throttle was made (`rq_depth_calc_max_depth`).
+fn highest(tags: u32) -> u32 {
+    tags * 3 / 4
+}
+
+/// Writes let by at once at most, at whatever step, of a queue that had so many requests when its throttle was made.
+pub fn most_writes(tags: u32) -> u32 {
+    if tags <= 1 { 2 } else { highest(tags).max(DEPTH.min(tags)) }
+}
+
 impl Throttle {
     pub(super) fn new(by: Throttling) -> Throttle {
         let mut throttle = Throttle {
@@ -99,7 +109,7 @@ impl Throttle {
             self.most = 1 + (depth - 1).checked_shr(self.step.unsigned_abs()).unwrap_or(0);
             return false;
         }
-        let highest = self.by.tags * 3 / 4;
+        let highest = highest(self.by.tags);
         let raised = u64::from(depth - 1) << self.step.unsigned_abs().min(31);
         self.most = u32::try_from(1 + raised).unwrap_or(u32::MAX).min(highest);
         1 + raised > u64::from(highest)
@@ -351,6 +361,16 @@ mod tests {
             let found = (throttle.most, throttle.background(), throttle.normal());
             assert_eq!(found, (most, background, normal), "{tags} tags, step {step}");
         }
+    }
+
+    /// No step has a higher limit than is said for all, and one has that.
+    #[test]
+    fn no_step_lets_more_by() {
+        for tags in [1, 2, 4, 16, 20, 32, 128] {
+            let most = (-10..10).map(|step| at(Throttling { tags, ..BY }, step).most).max();
+            assert_eq!(most, Some(most_writes(tags)), "{tags} tags");
+        }
+        assert_eq!([1, 2, 4, 16, 20, 32, 128].map(most_writes), [2, 2, 4, 16, 16, 24, 96]);
     }
 
     /// A request of a bio, complete.
