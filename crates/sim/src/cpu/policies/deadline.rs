@@ -287,6 +287,14 @@ impl Deadline {
         }
     }
 
+    /// What one of the schedulers served, or nothing, has run on a CPU.
+    #[inline]
+    fn has_run(&mut self, hardware: &mut Hardware, (served, cpu): (usize, usize), idle: bool, ran: Nanos) {
+        let (server, now) = (self.server(hardware, served, cpu), hardware.now());
+        let action = self.servers[server].ran(&mut self.entities[server], idle, ran, now);
+        self.act(hardware, server, action);
+    }
+
     /// The server of a CPU for one of the schedulers served.
     fn server(&self, hardware: &Hardware, served: usize, cpu: usize) -> usize {
         served * hardware.cpus.len() + cpu
@@ -537,13 +545,15 @@ impl CpuPolicy for Deadline {
     }
 
     fn ran(&mut self, hardware: &mut Hardware, cpu: usize, of: Option<Rank>, ran: Nanos) {
-        for served in 0..self.served.len() {
-            if of.is_some_and(|of| of != self.served[served]) {
-                continue;
+        match of {
+            Some(of) => {
+                if let Some(served) = self.served.iter().position(|rank| *rank == of) {
+                    self.has_run(hardware, (served, cpu), false, ran);
+                }
             }
-            let (server, now) = (self.server(hardware, served, cpu), hardware.now());
-            let action = self.servers[server].ran(&mut self.entities[server], of.is_none(), ran, now);
-            self.act(hardware, server, action);
+            None => {
+                (0..self.served.len()).for_each(|served| self.has_run(hardware, (served, cpu), true, ran))
+            }
         }
     }
 

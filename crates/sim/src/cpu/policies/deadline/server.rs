@@ -111,6 +111,7 @@ impl Server {
     }
 
     /// The served class, or nothing (`idle`), ran for `ran`.
+    #[inline]
     pub(super) fn ran(&mut self, entity: &mut Entity, idle: bool, ran: Nanos, now: Nanos) -> Action {
         if self.state == State::Off || idle && !self.is_deferred() {
             return Action::Nothing;
@@ -119,7 +120,12 @@ impl Server {
             self.state = State::Waiting;
         }
         entity.budget -= ran;
-        if entity.budget.is_positive() || self.state == State::Throttled {
+        if entity.budget.is_positive() { Action::Nothing } else { self.used_up(entity, idle, now) }
+    }
+
+    /// Its budget is used up.
+    fn used_up(&mut self, entity: &mut Entity, idle: bool, now: Nanos) -> Action {
+        if self.state == State::Throttled {
             return Action::Nothing;
         }
         if !self.is_deferred() {

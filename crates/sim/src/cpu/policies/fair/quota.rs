@@ -104,6 +104,7 @@ impl Quotas {
         Quotas { pools, left: vec![0; queues] }
     }
 
+    #[inline]
     fn are_none(&self) -> bool {
         self.pools.is_empty()
     }
@@ -124,6 +125,7 @@ impl Quotas {
 
 impl<R: Rule> Fair<R> {
     /// The group that a queue is of, where that has a quota.
+    #[inline]
     fn limited(&self, queue: usize) -> Option<usize> {
         if self.quotas.are_none() || queue < self.cpus {
             return None;
@@ -133,8 +135,12 @@ impl<R: Rule> Fair<R> {
     }
 
     /// Threads of a queue have run; whether it has nothing left to pay with (`account_cfs_rq_runtime`).
+    #[inline]
     pub(super) fn pay(&mut self, hardware: &mut Hardware, queue: usize, ran: Nanos) -> bool {
-        let Some(group) = self.limited(queue) else { return false };
+        self.limited(queue).is_some_and(|group| self.pay_of(hardware, (group, queue), ran))
+    }
+
+    fn pay_of(&mut self, hardware: &mut Hardware, (group, queue): (usize, usize), ran: Nanos) -> bool {
         let left = &mut self.quotas.left[queue];
         *left -= ran.get();
         *left <= 0
@@ -143,8 +149,12 @@ impl<R: Rule> Fair<R> {
     }
 
     /// Throttles a queue that may not run (`check_cfs_rq_runtime`); whether it is now. `joins`: its only thread is about to join.
+    #[inline]
     pub(super) fn throttle_if_due(&mut self, hardware: &mut Hardware, queue: usize, joins: bool) -> bool {
-        let Some(group) = self.limited(queue) else { return false };
+        self.limited(queue).is_some_and(|group| self.is_throttled(hardware, (group, queue), joins))
+    }
+
+    fn is_throttled(&mut self, hardware: &mut Hardware, (group, queue): (usize, usize), joins: bool) -> bool {
         if self.queues.queues[queue].throttled {
             return true;
         }
@@ -168,10 +178,14 @@ impl<R: Rule> Fair<R> {
     }
 
     /// The groups of the thread that a CPU runs, when it chooses.
+    #[inline]
     pub(super) fn throttle_current(&mut self, hardware: &mut Hardware, cpu: usize) {
-        if self.quotas.are_none() {
-            return;
+        if !self.quotas.are_none() {
+            self.throttle_groups(hardware, cpu);
         }
+    }
+
+    fn throttle_groups(&mut self, hardware: &mut Hardware, cpu: usize) {
         let current = hardware.current_of(cpu, self.rank).map(|current| self.of_thread[current.index()]);
         let mut next = current.filter(|entity| self.queues.entities[*entity].queued);
         while let Some(entity) = next {
@@ -191,8 +205,14 @@ impl<R: Rule> Fair<R> {
     }
 
     /// An empty queue gives back what it will not need (`return_cfs_rq_runtime`).
+    #[inline]
     pub(super) fn give_back(&mut self, hardware: &mut Hardware, queue: usize) {
-        let Some(group) = self.limited(queue) else { return };
+        if let Some(group) = self.limited(queue) {
+            self.give_back_to(hardware, (group, queue));
+        }
+    }
+
+    fn give_back_to(&mut self, hardware: &mut Hardware, (group, queue): (usize, usize)) {
         let unused = self.quotas.left[queue] - KEPT;
         if self.queues.queues[queue].count > 0 || unused <= 0 {
             return;
