@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use surety_units::{Bandwidth, Bytes, Nanos, Rate};
 use thiserror::Error;
 
+use crate::workload::PolicySpec;
+
 /// Runtime Q within deadline D in every period T: the parameters of `SCHED_DEADLINE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
@@ -49,6 +51,9 @@ pub const KERNEL_RUNTIME_MIN: Nanos = Nanos::new(1024);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReservationError {
+    /// Q is no time.
+    #[error("a reservation without runtime")]
+    NoRuntime,
     /// Q below the kernel's granularity.
     #[error("runtime {} is below the kernel's minimum of 1024ns", .0.to_exact_string())]
     RuntimeTooSmall(Nanos),
@@ -97,13 +102,29 @@ impl Reservation {
 
     /// The parameter rules of `__checkparam_dl` in `kernel/sched/deadline.c`, with the default period limits.
     pub fn check(&self) -> Result<(), ReservationError> {
-        let (runtime, deadline, period) = (self.runtime, self.deadline, self.period);
+        let (runtime, period) = (self.runtime, self.period);
         if period < KERNEL_PERIOD_MIN || period > KERNEL_PERIOD_MAX {
             return Err(ReservationError::PeriodOutOfRange(period));
         }
         if runtime < KERNEL_RUNTIME_MIN {
             return Err(ReservationError::RuntimeTooSmall(runtime));
         }
+        self.check_order()
+    }
+
+    /// Those for a thread with a policy: what no kernel has knows no limits of a kernel's.
+    pub fn check_for(&self, policy: PolicySpec) -> Result<(), ReservationError> {
+        if !matches!(policy, PolicySpec::Simulated { .. }) || !policy.has_deadlines() {
+            return self.check();
+        }
+        if !self.runtime.is_positive() {
+            return Err(ReservationError::NoRuntime);
+        }
+        self.check_order()
+    }
+
+    fn check_order(&self) -> Result<(), ReservationError> {
+        let (runtime, deadline, period) = (self.runtime, self.deadline, self.period);
         if runtime > period {
             return Err(ReservationError::RuntimeAbovePeriod { runtime, period });
         }
