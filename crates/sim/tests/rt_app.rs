@@ -11,7 +11,7 @@ use surety_units::Nanos;
 /// Threads on one or two CPUs for a second.
 fn try_play(tasks: &str, cpus: u32) -> Result<Record, WorldError> {
     let text = format!("{{ \"tasks\" : {{ {tasks} }} }}");
-    let dialect = dialect_of("t.json").expect("JSON is of rt-app");
+    let dialect = dialect_of("t.json", "").expect("JSON is of rt-app");
     let workload = dialect.read("t.json", &text).unwrap_or_else(|error| panic!("{error}"));
     let options = RunOptions { warm_up: Nanos::ZERO, ..options(1, cpus) };
     world().run(&workload, &options, &mut Unobserved)
@@ -183,7 +183,7 @@ fn shares_of_spinners_follow_their_weights() {
         \"hi\": { \"priority\": -20, \"loop\": -1, \"run\": 100000 },
         \"lo\": { \"instance\": 10, \"priority\": 0, \"loop\": -1, \"run\": 100000 } },
       \"global\": { \"duration\": 20, \"calibration\": 1, \"default_policy\": \"SCHED_OTHER\" } }";
-    let workload = dialect_of("spin.json").unwrap().read("spin.json", text).unwrap();
+    let workload = dialect_of("spin.json", "").unwrap().read("spin.json", text).unwrap();
     let record = world().run(&workload, &options(20, 1), &mut Unobserved).unwrap();
     let (hi, lo) = (share(&record, "hi"), share(&record, "lo"));
     assert!((hi - 0.8966).abs() < 0.002 && (lo - 0.1034).abs() < 0.002, "{hi} {lo}");

@@ -4,7 +4,6 @@
 //! A thread becomes a task whose jobs come back to back: one pass through its phases each.
 
 mod events;
-mod object;
 mod scheduling;
 
 use std::ops::Range;
@@ -12,9 +11,10 @@ use std::ops::Range;
 use surety_units::{CpuSet, Nanos};
 
 use self::events::Events;
-use self::object::Object;
 use self::scheduling::{Policies, Scheduling, cpus, scheduling, taskgroup};
+use super::item::Item;
 use super::names::Names;
+use super::object::Object;
 use super::{Reading, json};
 use crate::workload::{
     Group, Instances, Late, LockProtocol, Phase, Release, Resource, Sleep, Task, TaskBody, Workload,
@@ -97,7 +97,7 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
     Some(workload)
 }
 
-fn global(reading: &mut Reading, item: Option<&json::Item>) -> Global {
+fn global(reading: &mut Reading, item: Option<&Item>) -> Global {
     let mut global = Global { duration: None, default_policy: "SCHED_OTHER", protocol: LockProtocol::None };
     let Some(object) = item.and_then(|item| Object::of(reading, "global", item)) else { return global };
     if let Some(seconds) = object.integer(reading, "duration", -1..=i64::from(i32::MAX)) {
@@ -195,7 +195,7 @@ struct Kept<'a> {
 /// The phases of a thread, one after another.
 fn phases(
     reading: &mut Reading,
-    item: &json::Item,
+    item: &Item,
     path: &str,
     kept: &Kept<'_>,
     events: &mut Events<'_>,

@@ -12,11 +12,11 @@ use crate::reservation::Reservation;
 use crate::workload::{Instances, LockProtocol, Phase, PolicySpec, Release, TaskBody, Timer, Workload};
 
 fn read(text: &str) -> Workload {
-    dialect_of("f.json").unwrap().read("f.json", text).unwrap_or_else(|error| panic!("{error}"))
+    dialect_of("f.json", "").unwrap().read("f.json", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn refused(text: &str) -> String {
-    dialect_of("f.json").unwrap().read("f.json", text).expect_err(text).to_string()
+    dialect_of("f.json", "").unwrap().read("f.json", text).expect_err(text).to_string()
 }
 
 /// The events of a thread, in a file with nothing else.
@@ -189,7 +189,7 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
     assert!(refused("{ \"format\": 1 }").contains("this is no file of rt-app"));
     let twice = "{ \"tasks\": { \"t\": { \"run\": 1 }, \"t\": { \"run\": 1 } } }";
     assert!(refused(twice).contains("f.json:1:33: two threads are called `t`"));
-    assert!(dialect_of("a.toml").is_none());
+    assert!(dialect_of("a.toml", "").is_none());
 }
 
 /// A phase that says what its thread says changes nothing.
@@ -240,7 +240,7 @@ proptest! {
     /// Any text is read or refused, with a place inside it.
     #[test]
     fn any_text_is_read_or_refused(text in "[{}\\[\\]:,\"/*a-z0-9 \n\\\\-]{0,80}") {
-        if let Err(error) = dialect_of("f.json").unwrap().read("f.json", &text) {
+        if let Err(error) = dialect_of("f.json", "").unwrap().read("f.json", &text) {
             prop_assert!(error.list.iter().all(|one| one.span.end <= text.len()), "{}", error);
         }
     }

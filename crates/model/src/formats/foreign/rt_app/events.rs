@@ -5,9 +5,9 @@ use std::ops::Range;
 use surety_units::Nanos;
 
 use super::Shared;
-use super::object::{Object, integer, text};
 use crate::formats::foreign::Reading;
-use crate::formats::foreign::json::{Member, Value};
+use crate::formats::foreign::item::{Member, Value};
+use crate::formats::foreign::object::{Object, integer, text};
 use crate::workload::{Phase, Task, TaskBody, Timer};
 
 /// What a key that begins with the word means.

@@ -3,9 +3,9 @@
 use surety_units::{CpuId, CpuSet, Nanos};
 
 use super::Shared;
-use super::object::{Object, integer};
 use crate::formats::foreign::Reading;
-use crate::formats::foreign::json::Value;
+use crate::formats::foreign::item::Value;
+use crate::formats::foreign::object::{Object, integer};
 use crate::reservation::Reservation;
 use crate::workload::{Group, PolicySpec};
 
