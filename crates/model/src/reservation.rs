@@ -4,8 +4,6 @@ use serde::{Deserialize, Serialize};
 use surety_units::{Bandwidth, Bytes, Nanos, Rate};
 use thiserror::Error;
 
-use crate::workload::PolicySpec;
-
 /// Runtime Q within deadline D in every period T: the parameters of `SCHED_DEADLINE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
@@ -112,18 +110,11 @@ impl Reservation {
         self.check_order()
     }
 
-    /// Those for a thread with a policy: what no kernel has knows no limits of a kernel's.
-    pub fn check_for(&self, policy: PolicySpec) -> Result<(), ReservationError> {
-        if !matches!(policy, PolicySpec::Simulated { .. }) || !policy.has_deadlines() {
-            return self.check();
-        }
+    /// Those that hold without a kernel's limits: 0 < Q <= D <= T.
+    pub fn check_order(&self) -> Result<(), ReservationError> {
         if !self.runtime.is_positive() {
             return Err(ReservationError::NoRuntime);
         }
-        self.check_order()
-    }
-
-    fn check_order(&self) -> Result<(), ReservationError> {
         let (runtime, deadline, period) = (self.runtime, self.deadline, self.period);
         if runtime > period {
             return Err(ReservationError::RuntimeAbovePeriod { runtime, period });

@@ -2,6 +2,8 @@
 
 use surety_units::Nanos;
 
+use crate::reservation::{Reservation, ReservationError};
+
 /// The policy a thread asks for without a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicySpec {
@@ -138,6 +140,14 @@ impl PolicySpec {
     /// Whether a reservation of its threads is one of this policy, not of `SCHED_DEADLINE`.
     pub fn takes_reservation(self) -> bool {
         self.needs_reservation() || self.has_deadlines()
+    }
+
+    /// Whether a thread of this policy may have a reservation: what no kernel has knows no limits of a kernel's.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_reservation(self, reservation: &Reservation) -> Result<(), ReservationError> {
+        if self.has_deadlines() { reservation.check_order() } else { reservation.check() }
     }
 
     /// Its parameters; 0 and none for those it does not take.

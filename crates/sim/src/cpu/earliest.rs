@@ -46,6 +46,7 @@ impl Earliest {
         self.queues.len()
     }
 
+    /// The one that a thread was last given; 0 before.
     pub fn deadline(&self, thread: ThreadId) -> Nanos {
         self.threads[thread.index()].deadline
     }
@@ -55,6 +56,7 @@ impl Earliest {
         self.threads[thread.index()].deadline = deadline;
     }
 
+    /// Whether a thread stands in a queue, or runs from one.
     pub fn is_queued(&self, thread: ThreadId) -> bool {
         self.threads[thread.index()].place.is_some()
     }

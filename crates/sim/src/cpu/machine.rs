@@ -462,18 +462,7 @@ impl<P: Programs> Machine<P> {
                 break;
             }
             let moment = Moment { now: self.hardware.free_from(cpu) + switch, run: t.run + switch, thread };
-            let here = self.hardware.here(cpu);
-            let Machine { hardware, policies, programs, hears_of_jobs, .. } = self;
-            let mut mark = |marker| {
-                hardware.recorder.marker(here, marker);
-                if *hears_of_jobs {
-                    let Rank(rank) = hardware.thread(thread).rank;
-                    policies[rank].job(hardware, thread, marker);
-                }
-            };
-            let step = self.resources.again(thread).unwrap_or_else(|| programs.next(moment, &mut mark));
-            self.tell_at_disk(cpu);
-            match step {
+            match self.next_step(cpu, moment) {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
                 Step::SleepUntil(until) if until > self.hardware.now() => {
@@ -528,6 +517,22 @@ impl<P: Programs> Machine<P> {
             }
         }
         self.arm_completion(cpu);
+    }
+
+    /// What the current thread of a CPU does next; a scheduler that listens hears of the jobs that it begins and ends.
+    fn next_step(&mut self, cpu: usize, moment: Moment) -> Step {
+        let (here, thread) = (self.hardware.here(cpu), moment.thread);
+        let Machine { hardware, policies, programs, hears_of_jobs, .. } = self;
+        let mut mark = |marker| {
+            hardware.recorder.marker(here, marker);
+            if *hears_of_jobs {
+                let Rank(rank) = hardware.thread(thread).rank;
+                policies[rank].job(hardware, thread, marker);
+            }
+        };
+        let step = self.resources.again(thread).unwrap_or_else(|| programs.next(moment, &mut mark));
+        self.tell_at_disk(cpu);
+        step
     }
 
     /// Whether a thread that woke another gives way before its next step.

@@ -257,7 +257,7 @@ impl<'a> Builder<'a> {
     }
 
     fn check_reservation(&self, workload: &Workload, task: &Task, object: &str) -> Result<(), WorldError> {
-        let Some(Err(error)) = task.reservation.map(|r| r.check_for(task.policy)) else {
+        let Some(Err(error)) = task.reservation.map(|r| task.policy.check_reservation(&r)) else {
             if matches!(task.instances, Instances::PerCpu(_)) {
                 let why = "the kernel refuses a reservation to a thread pinned to one CPU; give a number of instances";
                 return refuse(object.to_owned(), why);

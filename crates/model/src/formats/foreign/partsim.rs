@@ -222,7 +222,7 @@ fn budget(reading: &mut Reading, object: &Object<'_>) -> Option<Reservation> {
     let micros = Nanos::from_micros;
     let reservation = Reservation::implicit(micros(runtime.unwrap_or(0)), micros(period));
     let edf = PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 };
-    if let Err(error) = reservation.check_for(edf) {
+    if let Err(error) = edf.check_reservation(&reservation) {
         let help = "a server has 0 < cbs_runtime <= cbs_period".to_owned();
         reading.wrong(&object.span_of("cbs_runtime"), error.to_string(), Some(help));
         return None;

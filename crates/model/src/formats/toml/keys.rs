@@ -122,7 +122,7 @@ pub(super) fn reservation(
     table.finish(reading);
     let (runtime, period) = (runtime?, period?);
     let reservation = Reservation { runtime, deadline: deadline.unwrap_or(period), period, reclaim, demote };
-    if let Err(error) = reservation.check_for(policy) {
+    if let Err(error) = policy.check_reservation(&reservation) {
         use crate::reservation::ReservationError::*;
         let key = match error {
             PeriodOutOfRange(_) => "period",
