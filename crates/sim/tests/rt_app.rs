@@ -47,6 +47,18 @@ fn run_is_cpu_time_and_the_end_of_a_phase_is_no_yield() {
     assert!((share(&record, "rival") - 0.5).abs() < 0.002);
 }
 
+/// Forked at 1, 3 and 5 ms, each runs 1 ms and then beside nobody: 2, 4 and 6 ms from the beginning of the run.
+#[test]
+fn a_forked_thread_begins_where_it_is_forked() {
+    let child = "\"c\": { \"policy\": \"SCHED_FIFO\", \"instance\": 0, \"loop\": 1, \"run\": 1000 }";
+    let parent =
+        "\"p\": { \"policy\": \"SCHED_FIFO\", \"loop\": 3, \"run\": 1000, \"fork\": \"c\", \"sleep\": 1000 }";
+    let record = play(&format!("{child}, {parent}"), 1);
+    assert_eq!(passes(&record, "p"), (3, ms(2), ms(2)));
+    assert_eq!(passes(&record, "c-forked"), (3, ms(2), ms(6)));
+    assert!((share(&record, "c-forked") - 0.003).abs() < 1e-9);
+}
+
 #[test]
 fn a_sleep_begins_when_the_work_is_done() {
     let thread = "\"t\": { \"policy\": \"SCHED_FIFO\", \"run\": 1000, \"sleep\": 9000 }";
