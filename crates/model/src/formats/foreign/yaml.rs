@@ -56,7 +56,7 @@ impl Places<'_> {
 
     fn not_yaml(&self, error: &ScanError) -> Diagnostic {
         let at = self.byte(error.marker().index());
-        let mut diagnostic = Diagnostic::new(at..at, &format!("this is no YAML: {}", error.info()));
+        let mut diagnostic = Diagnostic::new(at..at, format!("this is no YAML: {}", error.info()));
         diagnostic.label = "here".to_owned();
         diagnostic
     }
@@ -121,7 +121,7 @@ impl Tree {
     fn open(&mut self, open: Open, span: Range<usize>) -> Result<(), Diagnostic> {
         self.may_be_value(&span)?;
         if self.open.len() >= DEPTH_MAX {
-            return Err(Diagnostic::new(span, &format!("values are at most {DEPTH_MAX} deep")));
+            return Err(Diagnostic::new(span, format!("values are at most {DEPTH_MAX} deep")));
         }
         self.open.push(open);
         Ok(())
