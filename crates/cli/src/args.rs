@@ -247,8 +247,11 @@ pub struct GuaranteeArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// Workload file
+    /// Workload file, or one of rt-app (.json), rtdag or PARTSim (.yaml, .yml)
     pub workload: PathBuf,
+    /// System file of PARTSim (system.yml) for its tasks: CPUs, schedulers, speeds; the machine of sim has its CPUs, and no overheads
+    #[arg(long, value_name = "FILE", conflicts_with = "ab")]
+    pub platform_file: Option<PathBuf>,
     /// Worlds to run in: host, sim, analysis, lab:KERNEL [default: host]
     #[arg(long, value_name = "WORLD", num_args = 1..)]
     pub on: Vec<String>,

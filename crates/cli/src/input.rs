@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use surety_device::profile::Profile;
 use surety_kernel::Kernel;
 use surety_model::formats::foreign::dialect_of;
+use surety_model::formats::foreign::partsim::System;
 use surety_model::formats::toml;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::workload::{
@@ -32,16 +33,35 @@ pub fn read_workload(path: &Path) -> Result<Workload, Failure> {
     Ok(workload)
 }
 
+/// Reads the machine of a program whose files say it apart from the tasks, with the tables that it names beside it.
+pub fn read_system(path: &Path) -> Result<System, Failure> {
+    let name = path.display().to_string();
+    let text = files::read_text(path, LENGTH_MAX)
+        .map_err(|why| Failure::new(Code::BadInput, format!("{name} cannot be read: {why}")))?;
+    let beside = path.parent().unwrap_or(Path::new(""));
+    Ok(System::read(&name, &text, &mut |table| files::read_text(&beside.join(table), LENGTH_MAX))?)
+}
+
 /// Reads a workload file, its `[vary]` included, or one of another program.
 pub fn read_varied(path: &Path) -> Result<Workload, Failure> {
+    read_on(path, None)
+}
+
+/// The same, played on a machine that another file of that program says.
+pub fn read_on(path: &Path, system: Option<&System>) -> Result<Workload, Failure> {
     let name = path.display().to_string();
     let unreadable = |why: String| {
         Failure::new(Code::BadInput, format!("{name} cannot be read: {why}"))
             .help("the examples directory holds workload files to start from")
     };
     let text = files::read_text(path, LENGTH_MAX).map_err(unreadable)?;
-    Ok(match dialect_of(&name) {
-        Some(dialect) => dialect.read(&name, &text)?,
+    let dialect = dialect_of(&name, &text);
+    if system.is_some() && !dialect.is_some_and(|dialect| dialect.has_system) {
+        let what = format!("{name} is played on any machine: --platform-file is for tasks of PARTSim");
+        return Err(Failure::new(Code::BadInput, what).help("change the machine with --platform KEY=VALUE"));
+    }
+    Ok(match dialect {
+        Some(dialect) => dialect.read_on(&name, &text, system)?,
         None => toml::read(&name, &text)?,
     })
 }

@@ -5,6 +5,8 @@ mod repeated;
 use std::path::{Path, PathBuf};
 
 use surety_model::event::{Comm, Event, TraceSink};
+use surety_model::formats::foreign::partsim::System;
+use surety_model::platform::PlatformChanges;
 use surety_model::promise::Promise;
 use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, WorldError};
@@ -19,7 +21,7 @@ use surety_units::Nanos;
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
 use crate::files;
-use crate::input::{files_of, read_varied};
+use crate::input::{files_of, read_on, read_system};
 use crate::load::append_loads;
 use crate::planning::read_plan;
 use crate::session::Session;
@@ -45,7 +47,8 @@ pub fn options_of(running: &Running, workload: &Workload, session: &Session) -> 
 
 /// The verb.
 pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
-    let mut workload = read_varied(&args.workload)?;
+    let system = args.platform_file.as_deref().map(read_system).transpose()?;
+    let mut workload = read_on(&args.workload, system.as_ref())?;
     append_loads(&mut workload, &args.beside.load)?;
     args.rights.give(&mut workload)?;
     if let Some(path) = &args.plan {
@@ -58,7 +61,7 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         traced: !args.no_trace,
         force: args.foreign.force,
         bindings: args.disks.bindings(),
-        platform: args.platform.platform.clone().unwrap_or_default(),
+        platform: platform_of(args, system.as_ref())?,
         guest: args.guest.options(args.running.seed),
     };
     let worlds = Worlds::new(&args.worlds(), means, session)?;
@@ -75,6 +78,15 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         return repeated::varied(&workload, baseline.as_ref(), args, &worlds, session);
     }
     once(&workload, baseline.as_ref(), args, &worlds, session)
+}
+
+/// What is otherwise on computed machines: as asked, and beside that as a system file says.
+fn platform_of(args: &RunArgs, system: Option<&System>) -> Result<PlatformChanges, Failure> {
+    let asked = args.platform.platform.clone().unwrap_or_default();
+    let Some(system) = system else { return Ok(asked) };
+    let said = format!("cpus={},overheads=off", system.cpus()).parse::<PlatformChanges>();
+    let said = said.map_err(|why| Failure::new(Code::BadInput, format!("--platform-file: {why}")))?;
+    Ok(asked.over(&said))
 }
 
 /// The workload as a plan file sets it.

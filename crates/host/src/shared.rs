@@ -89,7 +89,7 @@ impl SharedObjects {
             match phase {
                 Phase::Wait(name) | Phase::Signal(name) => {
                     event_places.entry(name.clone()).or_insert_with(|| {
-                        events.push(Event::default());
+                        events.push(Event::raised(workload.raised_at_begin(name)));
                         events.len() - 1
                     });
                 }

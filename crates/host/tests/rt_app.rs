@@ -8,7 +8,7 @@ use surety_model::world::{RunOptions, Unobserved, World};
 use surety_units::Nanos;
 
 fn play(text: &str) -> Record {
-    let workload = dialect_of("t.json")
+    let workload = dialect_of("t.json", "")
         .expect("JSON is of rt-app")
         .read("t.json", text)
         .unwrap_or_else(|error| panic!("{error}"));
@@ -82,7 +82,7 @@ fn every_event_ends_and_none_too_soon() {
 #[test]
 fn threads_stay_on_their_cpus_or_are_refused() {
     let text = "{ \"tasks\": { \"t\": { \"cpus\": [1023], \"run\": 1 } } }";
-    let workload = dialect_of("t.json").expect("JSON is of rt-app").read("t.json", text).unwrap();
+    let workload = dialect_of("t.json", "").expect("JSON is of rt-app").read("t.json", text).unwrap();
     let options = RunOptions { duration: Nanos::from_millis(50), ..RunOptions::default() };
     let refusal =
         HostWorld::new(&RealKernel::new(), None).run(&workload, &options, &mut Unobserved).unwrap_err();

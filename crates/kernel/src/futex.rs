@@ -165,6 +165,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// One that was raised so often, at most 2^31 - 1 times.
+    pub fn raised(times: u32) -> Event {
+        Event { word: AtomicU32::new(times.min(!CLOSED)) }
+    }
+
     /// Takes one raising, and waits for one until an instant.
     ///
     /// # Errors

@@ -49,6 +49,9 @@ pub const KERNEL_RUNTIME_MIN: Nanos = Nanos::new(1024);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReservationError {
+    /// Q is no time.
+    #[error("a reservation without runtime")]
+    NoRuntime,
     /// Q below the kernel's granularity.
     #[error("runtime {} is below the kernel's minimum of 1024ns", .0.to_exact_string())]
     RuntimeTooSmall(Nanos),
@@ -97,13 +100,22 @@ impl Reservation {
 
     /// The parameter rules of `__checkparam_dl` in `kernel/sched/deadline.c`, with the default period limits.
     pub fn check(&self) -> Result<(), ReservationError> {
-        let (runtime, deadline, period) = (self.runtime, self.deadline, self.period);
+        let (runtime, period) = (self.runtime, self.period);
         if period < KERNEL_PERIOD_MIN || period > KERNEL_PERIOD_MAX {
             return Err(ReservationError::PeriodOutOfRange(period));
         }
         if runtime < KERNEL_RUNTIME_MIN {
             return Err(ReservationError::RuntimeTooSmall(runtime));
         }
+        self.check_order()
+    }
+
+    /// Those that hold without a kernel's limits: 0 < Q <= D <= T.
+    pub fn check_order(&self) -> Result<(), ReservationError> {
+        if !self.runtime.is_positive() {
+            return Err(ReservationError::NoRuntime);
+        }
+        let (runtime, deadline, period) = (self.runtime, self.deadline, self.period);
         if runtime > period {
             return Err(ReservationError::RuntimeAbovePeriod { runtime, period });
         }

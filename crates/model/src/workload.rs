@@ -34,7 +34,7 @@ pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
 pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
-pub use phases::{Phase, Timer, leaves};
+pub use phases::{Phase, RaisedEvent, Timer, leaves};
 pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};
 pub use rights::Rights;
 pub use threads::{ThreadMatch, ThreadRole};
@@ -68,6 +68,8 @@ pub struct Workload {
     pub chains: Vec<Chain>,
     /// Locks tasks share.
     pub resources: Vec<Resource>,
+    /// Events that are raised when a run begins; others are not.
+    pub events: Vec<RaisedEvent>,
     /// What is varied from run to run.
     pub vary: Vary,
     /// Where it was read from, for messages; takes no part in comparisons.

@@ -132,9 +132,9 @@ fn every_example_reads() {
     }
     assert_eq!(blocks, 2);
     let with = "format = 1\n[disk.d]\n[link.l]\nrate = \"1MB/s\"\n[[group]]\nname = \"ui\"\n[[group]]\nname = \"background\"\n\
-                [[group]]\nname = \"session\"\n[[task]]\nname = \"compositor\"\nwork = \"1ms\"\n";
+                [[group]]\nname = \"session\"\n[[task]]\nname = \"compositor\"\nphases = [{ run = \"1ms\" }, { signal = \"free\" }, { wait = \"free\" }]\n";
     // The smallest object of each kind beside the example, without the example's own key.
-    let smallest: [(&str, &str, &[&str]); 10] = [
+    let smallest: [(&str, &str, &[&str]); 11] = [
         ("task", "[[task]]", &["name = \"ui\"", "period = \"40ms\"", "work = \"1ms\""]),
         (
             "irq",
@@ -153,6 +153,7 @@ fn every_example_reads() {
         ("load", "[[load]]", &["name = \"l\"", "kind = \"readers\""]),
         ("group", "[[group]]", &["name = \"g\""]),
         ("resource", "[[resource]]", &["name = \"r\""]),
+        ("event", "[[event]]", &["name = \"free\"", "raised = 2"]),
     ];
     for (kind, head, lines) in smallest {
         for row in rows(section(&page, &format!("## {kind}"))) {

@@ -169,7 +169,7 @@ fn stretched(
 fn may_be_fair(thread: &Timed) -> bool {
     match thread.scheduling {
         Scheduling::Deadline(reservation) => reservation.demote,
-        Scheduling::Reserved(..) => false,
+        Scheduling::Reserved(..) | Scheduling::Within(..) => false,
         Scheduling::Policy(policy) => policy.realtime_priority().is_none(),
     }
 }

@@ -11,7 +11,7 @@ use surety_units::Nanos;
 /// Threads on one or two CPUs for a second.
 fn try_play(tasks: &str, cpus: u32) -> Result<Record, WorldError> {
     let text = format!("{{ \"tasks\" : {{ {tasks} }} }}");
-    let dialect = dialect_of("t.json").expect("JSON is of rt-app");
+    let dialect = dialect_of("t.json", "").expect("JSON is of rt-app");
     let workload = dialect.read("t.json", &text).unwrap_or_else(|error| panic!("{error}"));
     let options = RunOptions { warm_up: Nanos::ZERO, ..options(1, cpus) };
     world().run(&workload, &options, &mut Unobserved)
@@ -45,6 +45,18 @@ fn run_is_cpu_time_and_the_end_of_a_phase_is_no_yield() {
     let record = play(&format!("{yields}, {}", rival.replace("1000", "1000, \"yield\": \"\"")), 1);
     assert!((share(&record, "t") - 0.5).abs() < 0.002, "{}", share(&record, "t"));
     assert!((share(&record, "rival") - 0.5).abs() < 0.002);
+}
+
+/// Forked at 1, 3 and 5 ms, each runs 1 ms and then beside nobody: 2, 4 and 6 ms from the beginning of the run.
+#[test]
+fn a_forked_thread_begins_where_it_is_forked() {
+    let child = "\"c\": { \"policy\": \"SCHED_FIFO\", \"instance\": 0, \"loop\": 1, \"run\": 1000 }";
+    let parent =
+        "\"p\": { \"policy\": \"SCHED_FIFO\", \"loop\": 3, \"run\": 1000, \"fork\": \"c\", \"sleep\": 1000 }";
+    let record = play(&format!("{child}, {parent}"), 1);
+    assert_eq!(passes(&record, "p"), (3, ms(2), ms(2)));
+    assert_eq!(passes(&record, "c-forked"), (3, ms(2), ms(6)));
+    assert!((share(&record, "c-forked") - 0.003).abs() < 1e-9);
 }
 
 #[test]
@@ -183,7 +195,7 @@ fn shares_of_spinners_follow_their_weights() {
         \"hi\": { \"priority\": -20, \"loop\": -1, \"run\": 100000 },
         \"lo\": { \"instance\": 10, \"priority\": 0, \"loop\": -1, \"run\": 100000 } },
       \"global\": { \"duration\": 20, \"calibration\": 1, \"default_policy\": \"SCHED_OTHER\" } }";
-    let workload = dialect_of("spin.json").unwrap().read("spin.json", text).unwrap();
+    let workload = dialect_of("spin.json", "").unwrap().read("spin.json", text).unwrap();
     let record = world().run(&workload, &options(20, 1), &mut Unobserved).unwrap();
     let (hi, lo) = (share(&record, "hi"), share(&record, "lo"));
     assert!((hi - 0.8966).abs() < 0.002 && (lo - 0.1034).abs() < 0.002, "{hi} {lo}");

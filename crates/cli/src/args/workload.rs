@@ -14,9 +14,12 @@ pub struct WorkloadArgs {
 pub enum WorkloadVerb {
     /// Write a workload file of another program, such as rt-app, as one of ours
     Convert {
-        /// Workload file: of rt-app (FILE.json), or one of ours
+        /// Workload file: of rt-app (.json), rtdag or PARTSim (.yaml, .yml), or one of ours
         #[arg(value_name = "FILE")]
         workload: PathBuf,
+        /// System file of PARTSim (system.yml) for its tasks
+        #[arg(long, value_name = "FILE")]
+        platform_file: Option<PathBuf>,
         /// File to write [default: standard output]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,

@@ -493,9 +493,18 @@ const ROWS: &[Row] = &[
         examples: &[
             ("See what a file of rt-app becomes", "surety workload convert load.json"),
             ("Keep it", "surety workload convert load.json --output load.toml"),
+            (
+                "Tasks of PARTSim on their system",
+                "surety workload convert taskset.yml --platform-file system.yml",
+            ),
         ],
         see: &["surety-run(1)", "rt-app(1)"],
-        documents: &["docs/formats/rt-app.md", "docs/formats/workload.md"],
+        documents: &[
+            "docs/formats/rt-app.md",
+            "docs/formats/rtdag.md",
+            "docs/formats/partsim.md",
+            "docs/formats/workload.md",
+        ],
     },
     Row {
         verb: "report",

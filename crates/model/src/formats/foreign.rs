@@ -2,9 +2,14 @@
 //!
 //! What a dialect can say and a [`Workload`] cannot is an error with its place, never left out.
 
+mod item;
 mod json;
 mod names;
+mod object;
+pub mod partsim;
 mod rt_app;
+mod rtdag;
+mod yaml;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,17 +23,49 @@ use crate::workload::Workload;
 pub struct Dialect {
     /// The program whose files they are.
     pub program: &'static str,
-    /// How the names of its files end.
-    pub ending: &'static str,
+    /// How the names of its files may end.
+    pub endings: &'static [&'static str],
+    /// A key at the beginning of a line that its files have, where another program's names end alike.
+    mark: Option<&'static str>,
+    /// Whether a file beside says the machine: [`Dialect::read_on`].
+    pub has_system: bool,
     read: fn(&mut Reading, &str) -> Option<Workload>,
 }
 
-/// Every dialect that is read.
-pub const DIALECTS: &[Dialect] = &[Dialect { program: "rt-app", ending: ".json", read: rt_app::workload }];
+/// How YAML files end.
+const YAML: &[&str] = &[".yaml", ".yml"];
 
-/// The dialect of a file by its name; `None`: not that of another program.
-pub fn dialect_of(name: &str) -> Option<&'static Dialect> {
-    DIALECTS.iter().find(|dialect| name.ends_with(dialect.ending))
+/// Every dialect that is read.
+pub const DIALECTS: &[Dialect] = &[
+    Dialect { program: "rt-app", endings: &[".json"], mark: None, has_system: false, read: rt_app::workload },
+    Dialect {
+        program: "PARTSim",
+        endings: YAML,
+        mark: Some("taskset"),
+        has_system: true,
+        read: partsim::workload,
+    },
+    Dialect {
+        program: "rtdag",
+        endings: YAML,
+        mark: Some("dag_period"),
+        has_system: false,
+        read: rtdag::workload,
+    },
+];
+
+/// The dialect of a file by its name, and by its text where several programs end their names alike; of these the first where no key tells.
+/// `None`: not that of another program.
+pub fn dialect_of(name: &str, text: &str) -> Option<&'static Dialect> {
+    let ends_so = |dialect: &&Dialect| dialect.endings.iter().any(|ending| name.ends_with(ending));
+    let is_marked = |dialect: &&Dialect| {
+        let begins_with = |line: &str, mark: &str| {
+            line.strip_prefix(mark).is_some_and(|rest| rest.trim_start().starts_with(':'))
+        };
+        dialect.mark.is_none_or(|mark| text.lines().any(|line| begins_with(line, mark)))
+    };
+    let mut candidates = DIALECTS.iter().filter(ends_so);
+    candidates.clone().find(is_marked).or_else(|| candidates.next())
 }
 
 impl Dialect {
@@ -37,7 +74,20 @@ impl Dialect {
     /// # Errors
     /// Everything that is wrong with it, or that a workload cannot say.
     pub fn read(&self, name: &str, text: &str) -> Result<Workload, Diagnostics> {
-        let mut reading = Reading::default();
+        self.read_on(name, text, None)
+    }
+
+    /// The same of a program whose files say the machine apart: on this one. Other programs' files do not depend on it.
+    ///
+    /// # Errors
+    /// As [`Dialect::read`], and what the machine has not.
+    pub fn read_on(
+        &self,
+        name: &str,
+        text: &str,
+        system: Option<&partsim::System>,
+    ) -> Result<Workload, Diagnostics> {
+        let mut reading = Reading { system: system.cloned(), ..Reading::default() };
         let workload = (self.read)(&mut reading, text);
         let mut list = reading.diagnostics;
         let source = Source::new(name, text, reading.places);
@@ -61,6 +111,8 @@ struct Reading {
     diagnostics: Vec<Diagnostic>,
     /// Byte ranges of objects by path.
     places: BTreeMap<String, Range<usize>>,
+    /// The machine, where a file beside says it.
+    system: Option<partsim::System>,
 }
 
 impl Reading {
@@ -78,3 +130,5 @@ impl Reading {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_yaml;

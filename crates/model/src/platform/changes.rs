@@ -259,6 +259,15 @@ impl PlatformChanges {
         self.0.is_empty()
     }
 
+    /// These, and of others those whose keys are not among them.
+    pub fn over(mut self, others: &PlatformChanges) -> PlatformChanges {
+        let is_new = |(key, _): &&(usize, String)| !self.0.iter().any(|(known, _)| known == key);
+        let new: Vec<(usize, String)> = others.0.iter().filter(is_new).cloned().collect();
+        self.0.extend(new);
+        self.0.sort_unstable();
+        self
+    }
+
     /// A machine with the changes, which its name tells.
     ///
     /// # Errors
@@ -334,6 +343,9 @@ mod tests {
         }
         assert_eq!(changed("hz=1000,cpus=4").unwrap().name, "linux-6.18 with cpus=4,hz=1000");
         assert_eq!(changed("fair-server=off").unwrap().fair_server, None);
+        let [asked, said] = ["hz=1000,cpus=4", "cpus=2,overheads=off"].map(|text| text.parse().unwrap());
+        let both: PlatformChanges = asked;
+        assert_eq!(both.over(&said).to_string(), "cpus=4,hz=1000,overheads=off");
         assert_eq!(changed("cpus=8").unwrap().base_slice, Platform::linux_6_18(8).base_slice);
         let fast = changed("enforcement=tick,hz=1000,tick-phase=900us").unwrap();
         assert_eq!((fast.tick, fast.tick_phase), (Nanos::MILLISECOND, Some(Nanos::from_micros(900))));

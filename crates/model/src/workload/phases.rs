@@ -44,6 +44,19 @@ pub enum Phase {
     },
 }
 
+/// An event that is raised when a run begins, before a task raises it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RaisedEvent {
+    pub name: String,
+    /// How often: so many waits end without a task. 1..=[`RaisedEvent::MAX`].
+    pub times: u32,
+}
+
+impl RaisedEvent {
+    /// As often as the host world's events are raised at most.
+    pub const MAX: u32 = (1 << 31) - 1;
+}
+
 /// Sleeps until an instant of a timer of the thread's own, which lives as long as the thread.
 ///
 /// Each use moves the timer a period on, the first from the instant at which the thread is to start. Time that has passed
@@ -190,6 +203,11 @@ impl Workload {
             Phase::Lock(name) if lends(name) => Some(name.as_str()),
             _ => None,
         })
+    }
+
+    /// How often an event is raised when a run begins.
+    pub fn raised_at_begin(&self, event: &str) -> u32 {
+        self.events.iter().find(|raised| raised.name == event).map_or(0, |raised| raised.times)
     }
 
     /// How many have to come to a barrier in a run on this number of CPUs: each place that names it, once for each instance.

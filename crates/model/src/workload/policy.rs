@@ -2,6 +2,8 @@
 
 use surety_units::Nanos;
 
+use crate::reservation::{Reservation, ReservationError};
+
 /// The policy a thread asks for without a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicySpec {
@@ -58,8 +60,8 @@ pub struct PolicyParameters {
 pub struct PolicyRow {
     /// The word: the `fifo` of `fifo:80`.
     pub word: &'static str,
-    /// The parameters it takes: `priority`, which follows the word, the keys `nice` and `slice`, and `reservation`, without which there
-    /// is no such thread.
+    /// The parameters it takes: `priority`, which follows the word, the keys `nice` and `slice`, `reservation`, without which there
+    /// is no such thread, and `deadline`, which is its reservation's, or where it has none that of each job.
     takes: &'static [&'static str],
 }
 
@@ -74,6 +76,7 @@ pub const POLICIES: &[PolicyRow] = &[
     PolicyRow { word: "iso", takes: &["nice"] },
     PolicyRow { word: "high", takes: &["nice"] },
     PolicyRow { word: "overcommit", takes: &["reservation"] },
+    PolicyRow { word: "edf", takes: &["deadline"] },
 ];
 
 impl PolicyRow {
@@ -119,10 +122,32 @@ impl PolicySpec {
         }
     }
 
+    fn takes(self, parameter: &str) -> bool {
+        let word = self.word();
+        POLICIES.iter().any(|row| row.word == word && row.takes(parameter))
+    }
+
     /// Whether a thread has it only with a reservation.
     pub fn needs_reservation(self) -> bool {
-        let word = self.word();
-        POLICIES.iter().any(|row| row.word == word && row.takes("reservation"))
+        self.takes("reservation")
+    }
+
+    /// Whether its threads have deadlines: those of their reservations, else of their jobs. Only tasks have jobs.
+    pub fn has_deadlines(self) -> bool {
+        self.takes("deadline")
+    }
+
+    /// Whether a reservation of its threads is one of this policy, not of `SCHED_DEADLINE`.
+    pub fn takes_reservation(self) -> bool {
+        self.needs_reservation() || self.has_deadlines()
+    }
+
+    /// Whether a thread of this policy may have a reservation: what no kernel has knows no limits of a kernel's.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_reservation(self, reservation: &Reservation) -> Result<(), ReservationError> {
+        if self.has_deadlines() { reservation.check_order() } else { reservation.check() }
     }
 
     /// Its parameters; 0 and none for those it does not take.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use surety_model::event::Comm;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
-use surety_model::workload::{POLICIES, PolicySpec, Quota};
+use surety_model::workload::{POLICIES, PolicySpec, Quota, Task};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::at_disk::AtDisk;
@@ -52,19 +52,36 @@ pub enum Scheduling {
     Policy(PolicySpec),
     /// `SCHED_DEADLINE`.
     Deadline(Reservation),
-    /// By a policy that no kernel has and that needs a reservation.
+    /// By a policy that no kernel has, with a reservation.
     Reserved(PolicyPlace, Reservation),
+    /// By a policy that no kernel has, with this relative deadline for each job.
+    Within(PolicyPlace, Nanos),
 }
 
 impl Scheduling {
     /// What a policy and a reservation come to; `None` for a policy without the reservation that it needs.
     pub fn of(policy: PolicySpec, reservation: Option<Reservation>) -> Option<Scheduling> {
         match (policy, reservation) {
-            (PolicySpec::Simulated { word, .. }, Some(reservation)) if policy.needs_reservation() => {
+            (PolicySpec::Simulated { word, .. }, Some(reservation)) if policy.takes_reservation() => {
                 PolicyPlace::of(word).map(|place| Scheduling::Reserved(place, reservation))
             }
             (_, Some(reservation)) => Some(Scheduling::Deadline(reservation)),
-            (_, None) => (!policy.needs_reservation()).then_some(Scheduling::Policy(policy)),
+            (_, None) => {
+                let needs_none = !policy.needs_reservation() && !policy.has_deadlines();
+                needs_none.then_some(Scheduling::Policy(policy))
+            }
+        }
+    }
+
+    /// Those of a task: a policy with deadlines takes those of its jobs where it has no reservation. `None` for a policy without what it
+    /// needs.
+    pub fn of_task(task: &Task) -> Option<Scheduling> {
+        match task.reservation {
+            None if task.policy.has_deadlines() => {
+                let place = PolicyPlace::of(task.policy.word())?;
+                task.relative_deadline().map(|within| Scheduling::Within(place, within))
+            }
+            reservation => Scheduling::of(task.policy, reservation),
         }
     }
 
@@ -73,7 +90,7 @@ impl Scheduling {
         match self {
             Scheduling::Policy(policy) => policy.word(),
             Scheduling::Deadline(_) => PolicySpec::Deadline.word(),
-            Scheduling::Reserved(place, _) => place.word(),
+            Scheduling::Reserved(place, _) | Scheduling::Within(place, _) => place.word(),
         }
     }
 
@@ -81,7 +98,7 @@ impl Scheduling {
     pub fn realtime_priority(&self) -> Option<u32> {
         match self {
             Scheduling::Policy(policy) => policy.realtime_priority(),
-            Scheduling::Deadline(_) | Scheduling::Reserved(..) => None,
+            Scheduling::Deadline(_) | Scheduling::Reserved(..) | Scheduling::Within(..) => None,
         }
     }
 
@@ -97,7 +114,7 @@ impl Scheduling {
                 Some(priority) => 99 - i32::try_from(priority).expect("priorities end at 99"),
                 None => 120 + policy.parameters().nice,
             },
-            Scheduling::Deadline(_) | Scheduling::Reserved(..) => -1,
+            Scheduling::Deadline(_) | Scheduling::Reserved(..) | Scheduling::Within(..) => -1,
         }
     }
 }
@@ -111,6 +128,9 @@ impl std::fmt::Display for Scheduling {
                     .parameters()
                     .slice
                     .map_or(Ok(()), |slice| write!(f, " slice {}", slice.to_exact_string()))
+            }
+            Scheduling::Within(_, within) => {
+                write!(f, "{} within {}", self.word(), within.to_exact_string())
             }
             Scheduling::Deadline(r) | Scheduling::Reserved(_, r) => {
                 let times = [r.runtime, r.deadline, r.period].map(Nanos::to_exact_string).join("/");

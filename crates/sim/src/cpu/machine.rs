@@ -82,6 +82,8 @@ pub struct Machine<P> {
     asked: Vec<usize>,
     /// Ranks of those that want to hear of all.
     watchers: Vec<usize>,
+    /// Whether one wants to hear of jobs.
+    hears_of_jobs: bool,
     resources: Resources,
     devices: Vec<Device>,
     programs: P,
@@ -177,12 +179,14 @@ impl<P: Programs> Machine<P> {
         });
         let policies: Vec<_> = made.collect();
         let asked = (0..order.len()).filter(|rank| order[*rank].is_some()).collect();
+        let hears_of_jobs = policies.iter().any(|policy| policy.hears_of_jobs());
         let watchers = (0..policies.len()).filter(|rank| policies[*rank].watches()).collect();
         Machine {
             hardware,
             policies,
             asked,
             watchers,
+            hears_of_jobs,
             resources: Resources::default(),
             devices: Vec::new(),
             programs,
@@ -198,7 +202,12 @@ impl<P: Programs> Machine<P> {
 
     /// Adds an event and says by which number steps name it.
     pub fn add_signal(&mut self) -> usize {
-        self.resources.add_signal()
+        self.resources.add_signal(0)
+    }
+
+    /// Adds one that was raised so often already.
+    pub fn add_raised_signal(&mut self, times: u32) -> usize {
+        self.resources.add_signal(u64::from(times))
     }
 
     /// Adds a thread, asleep until `start`.
@@ -489,14 +498,7 @@ impl<P: Programs> Machine<P> {
                 break;
             }
             let moment = Moment { now: self.hardware.free_from(cpu) + switch, run: t.run + switch, thread };
-            let here = self.hardware.here(cpu);
-            let recorder = &mut self.hardware.recorder;
-            let step = self
-                .resources
-                .again(thread)
-                .unwrap_or_else(|| self.programs.next(moment, &mut |marker| recorder.marker(here, marker)));
-            self.tell_at_disk(cpu);
-            match step {
+            match self.next_step(cpu, moment) {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
                 Step::SleepUntil(until) if until > self.hardware.now() => {
@@ -519,7 +521,7 @@ impl<P: Programs> Machine<P> {
                     }
                     let own = self.resources.inherited(&self.hardware, thread);
                     self.change(thread, own);
-                    if self.hardware.cpus[cpu].reschedule {
+                    if self.is_preempted(cpu, thread) {
                         break;
                     }
                 }
@@ -531,7 +533,7 @@ impl<P: Programs> Machine<P> {
                         self.goes_on_for(cpu, self.hardware.platform.overheads.wakeup);
                         self.wake(next, cpu);
                     }
-                    if self.hardware.cpus[cpu].reschedule {
+                    if self.is_preempted(cpu, thread) {
                         break;
                     }
                 }
@@ -551,6 +553,27 @@ impl<P: Programs> Machine<P> {
             }
         }
         self.arm_completion(cpu);
+    }
+
+    /// What the current thread of a CPU does next; a scheduler that listens hears of the jobs that it begins and ends.
+    fn next_step(&mut self, cpu: usize, moment: Moment) -> Step {
+        let (here, thread) = (self.hardware.here(cpu), moment.thread);
+        let Machine { hardware, policies, programs, hears_of_jobs, .. } = self;
+        let mut mark = |marker| {
+            hardware.recorder.marker(here, marker);
+            if *hears_of_jobs {
+                let Rank(rank) = hardware.thread(thread).rank;
+                policies[rank].job(hardware, thread, marker);
+            }
+        };
+        let step = self.resources.again(thread).unwrap_or_else(|| programs.next(moment, &mut mark));
+        self.tell_at_disk(cpu);
+        step
+    }
+
+    /// Whether a thread that woke another gives way before its next step.
+    fn is_preempted(&self, cpu: usize, thread: ThreadId) -> bool {
+        self.hardware.cpus[cpu].reschedule && !self.policies[self.rank_of(thread)].finishes_steps()
     }
 
     /// Passes the priority of a lock's waiters on to its holder, and to those the holder waits for.

@@ -7,6 +7,7 @@
 //! here", and hears through [`CpuPolicy::enqueued`], [`CpuPolicy::ran`] and [`CpuPolicy::unserved`]
 //! how those it serves fare. The fair server of `SCHED_DEADLINE` is built on it.
 
+use surety_model::event::JobMarker;
 use surety_units::Nanos;
 
 use crate::cpu::hardware::{Hardware, Rank, ThreadId};
@@ -95,6 +96,19 @@ pub trait CpuPolicy {
 
     /// The current thread gives way.
     fn yield_now(&mut self, _hardware: &mut Hardware, _cpu: usize, _thread: ThreadId) {}
+
+    /// Whether a thread that wakes a more important one goes on with what takes no time, as in models where nothing but work does.
+    fn finishes_steps(&self) -> bool {
+        false
+    }
+
+    /// Whether it wants [`CpuPolicy::job`].
+    fn hears_of_jobs(&self) -> bool {
+        false
+    }
+
+    /// A thread of its own, which runs, begins or ends a job.
+    fn job(&mut self, _hardware: &mut Hardware, _thread: ThreadId, _marker: JobMarker) {}
 
     /// One of its timers fires.
     fn timer(&mut self, _hardware: &mut Hardware, _number: u32) {}

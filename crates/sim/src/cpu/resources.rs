@@ -46,8 +46,9 @@ impl Resources {
         self.locks.len() - 1
     }
 
-    pub(crate) fn add_signal(&mut self) -> usize {
-        self.signals.push(Signal::default());
+    /// An event that was raised so often.
+    pub(crate) fn add_signal(&mut self, raised: u64) -> usize {
+        self.signals.push(Signal { raised, ..Signal::default() });
         self.signals.len() - 1
     }
 

@@ -211,9 +211,15 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn task(&mut self, workload: &'a Workload, index: usize, task: &'a Task) -> Result<(), WorldError> {
         let object = format!("task.{}", task.name);
-        let Some(scheduling) = Scheduling::of(task.policy, task.reservation) else {
+        let Some(scheduling) = Scheduling::of_task(task) else {
             let word = task.policy.word();
-            let why = format!("policy `{word}` needs a reservation; give it one or let `plan` find one");
+            let why = if task.policy.has_deadlines() {
+                format!(
+                    "policy `{word}` needs a deadline; give its jobs a period, or a promise about their response"
+                )
+            } else {
+                format!("policy `{word}` needs a reservation; give it one or let `plan` find one")
+            };
             return refuse(object, why);
         };
         if let Scheduling::Reserved(_, asked) = scheduling
@@ -252,7 +258,7 @@ impl<'a> Builder<'a> {
     }
 
     fn check_reservation(&self, workload: &Workload, task: &Task, object: &str) -> Result<(), WorldError> {
-        let Some(Err(error)) = task.reservation.map(|r| r.check()) else {
+        let Some(Err(error)) = task.reservation.map(|r| task.policy.check_reservation(&r)) else {
             if matches!(task.instances, Instances::PerCpu(_)) {
                 let why = "the kernel refuses a reservation to a thread pinned to one CPU; give a number of instances";
                 return refuse(object.to_owned(), why);
@@ -344,8 +350,8 @@ impl<'a> Builder<'a> {
             TaskPhase::Sleep(length) => Phase::Sleep(*length),
             TaskPhase::Lock(name) => Phase::Lock(self.lock(workload, name)),
             TaskPhase::Unlock(name) => Phase::Unlock(self.lock(workload, name)),
-            TaskPhase::Wait(name) => Phase::Wait(self.signal(name)),
-            TaskPhase::Signal(name) => Phase::Signal(self.signal(name)),
+            TaskPhase::Wait(name) => Phase::Wait(self.signal(workload, name)),
+            TaskPhase::Signal(name) => Phase::Signal(self.signal(workload, name)),
             TaskPhase::Await { condition, lock } => {
                 Phase::Await { condition: self.condition(condition), lock: self.lock(workload, lock) }
             }
@@ -378,9 +384,10 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn signal(&mut self, name: &'a str) -> usize {
+    fn signal(&mut self, workload: &Workload, name: &'a str) -> usize {
         let machine = &mut self.stage.machine;
-        *self.signals.entry(name).or_insert_with(|| machine.add_signal())
+        let raised = || machine.add_raised_signal(workload.raised_at_begin(name));
+        *self.signals.entry(name).or_insert_with(raised)
     }
 
     fn irq(&mut self, index: usize, irq: &'a Irq) -> Result<(), WorldError> {

@@ -1,42 +1,8 @@
 //! JSON as json-c and workgen read it: with comments of C and C++, commas before a closing bracket, keys that come more
 //! than once and stay in their order, and keys without a value. Every value knows its place.
 
-use std::ops::Range;
-
+use super::item::{DEPTH_MAX, Item, Member, Value};
 use crate::source::Diagnostic;
-
-/// Values inside each other, at most.
-const DEPTH_MAX: usize = 32;
-
-/// What a file has behind a key, or in a list.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
-    Object(Vec<Member>),
-    Array(Vec<Item>),
-    Text(String),
-    /// As it is written.
-    Number(String),
-    Boolean(bool),
-    Null,
-    /// A key that stands alone.
-    Omitted,
-}
-
-/// A value with its place.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Item {
-    pub(super) value: Value,
-    pub(super) span: Range<usize>,
-}
-
-/// A key with its value.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Member {
-    pub(super) key: String,
-    /// That of the key.
-    pub(super) span: Range<usize>,
-    pub(super) item: Item,
-}
 
 /// Reads one value, which is all of the text.
 ///

@@ -4,17 +4,19 @@
 //! A thread becomes a task whose jobs come back to back: one pass through its phases each.
 
 mod events;
-mod object;
+mod forks;
 mod scheduling;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use surety_units::{CpuSet, Nanos};
 
 use self::events::Events;
-use self::object::Object;
 use self::scheduling::{Policies, Scheduling, cpus, scheduling, taskgroup};
+use super::item::Item;
 use super::names::Names;
+use super::object::Object;
 use super::{Reading, json};
 use crate::workload::{
     Group, Instances, Late, LockProtocol, Phase, Release, Resource, Sleep, Task, TaskBody, Workload,
@@ -50,6 +52,7 @@ struct Shared {
     locks: Names,
     groups: Names,
     list: Vec<Group>,
+    forks: forks::Forks,
 }
 
 /// Reads the whole file. `None` when nothing can be made of it.
@@ -76,6 +79,7 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
     let tasks = Object::of(reading, "tasks", tasks)?;
     let mut shared = Shared::default();
     let mut timers = events::Timers::default();
+    let mut threads: BTreeMap<String, Task> = BTreeMap::new();
     let mut workload = Workload { duration: global.duration, ..Workload::default() };
     for member in tasks.members() {
         if shared.tasks.has(&member.key) {
@@ -87,9 +91,13 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
         reading.place(format!("task.{name}"), &member.span);
         let Some(object) = Object::of(reading, "a thread", &member.item) else { continue };
         let thread = Thread { theirs: &member.key, name, object };
-        workload.tasks.extend(thread.read(reading, &global, &mut shared, &mut timers));
+        if let Some(task) = thread.read(reading, &global, &mut shared, &mut timers) {
+            threads.insert(member.key.clone(), task.clone());
+            workload.tasks.extend((task.instances != Instances::Count(0)).then_some(task));
+        }
     }
     root.finish(reading, |_| false);
+    std::mem::take(&mut shared.forks).settle(reading, &threads, &mut workload);
     timers.settle(reading, &mut workload.tasks);
     let resource = |name: &String| Resource { name: name.clone(), protocol: global.protocol };
     workload.resources = shared.locks.all().map(resource).collect();
@@ -97,7 +105,7 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
     Some(workload)
 }
 
-fn global(reading: &mut Reading, item: Option<&json::Item>) -> Global {
+fn global(reading: &mut Reading, item: Option<&Item>) -> Global {
     let mut global = Global { duration: None, default_policy: "SCHED_OTHER", protocol: LockProtocol::None };
     let Some(object) = item.and_then(|item| Object::of(reading, "global", item)) else { return global };
     if let Some(seconds) = object.integer(reading, "duration", -1..=i64::from(i32::MAX)) {
@@ -124,7 +132,7 @@ struct Thread<'j> {
 }
 
 impl Thread<'_> {
-    /// The task that it is; none where there is no instance of it.
+    /// The task that it is, with no instance where it has none.
     fn read(
         self,
         reading: &mut Reading,
@@ -140,29 +148,30 @@ impl Thread<'_> {
         let group = taskgroup(reading, object, shared);
         let path = format!("task.{}.phases", self.name);
         let instance_count = u32::try_from(instances).unwrap_or(0);
-        let mut events =
-            Events { thread: self.theirs, shared, timers, instances: instance_count, task: &self.name };
         let phases_of = object.get(reading, "phases");
-        let (phases, jobs) = match phases_of {
+        let loops = object.integer(reading, "loop", i64::from(i32::MIN)..=i64::from(i32::MAX));
+        let jobs = loops.and_then(passes);
+        let thread = self.theirs;
+        let mut events =
+            Events { thread, shared, timers, instances: instance_count, times: jobs, task: &self.name };
+        let phases = match phases_of {
             Some(item) => {
                 let kept = Kept { own: &own, cpus, group: group.as_deref() };
                 let phases = phases(reading, item, &path, &kept, &mut events);
-                let loops = object.integer(reading, "loop", i64::from(i32::MIN)..=i64::from(i32::MAX));
                 if loops == Some(0) {
                     let message = format!("thread `{}` never runs", self.theirs);
                     reading.wrong(&object.span_of("loop"), message, Some("leave it out".to_owned()));
                 }
                 object.finish(reading, |_| false);
-                (phases, loops.and_then(passes))
+                phases
             }
             None => {
-                let loops = object.integer(reading, "loop", i64::from(i32::MIN)..=i64::from(i32::MAX));
                 let phases = events.read(reading, object, &path);
                 object.finish(reading, events::is_event);
-                (phases, loops.and_then(passes))
+                phases
             }
         };
-        (instances > 0).then(|| Task {
+        Some(Task {
             body: TaskBody::Phases(phases),
             release: Release::BackToBack { start: delay },
             spacing: None,
@@ -195,17 +204,20 @@ struct Kept<'a> {
 /// The phases of a thread, one after another.
 fn phases(
     reading: &mut Reading,
-    item: &json::Item,
+    item: &Item,
     path: &str,
     kept: &Kept<'_>,
     events: &mut Events<'_>,
 ) -> Vec<Phase> {
     let Some(object) = Object::of(reading, "phases", item) else { return Vec::new() };
     let mut list = Vec::new();
+    let of_thread = events.times;
     for member in object.members() {
         let Some(phase) = Object::of(reading, "a phase", &member.item) else { continue };
         let loops = phase.integer(reading, "loop", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(1);
         kept.check(reading, &phase, events);
+        let all = |each: u64| of_thread.and_then(|times| times.checked_mul(each));
+        events.times = passes(loops).and_then(all);
         if loops == 1 {
             let inner = events.read_after(reading, &phase, path, list.len());
             list.extend(inner);

@@ -12,11 +12,11 @@ use crate::reservation::Reservation;
 use crate::workload::{Instances, LockProtocol, Phase, PolicySpec, Release, TaskBody, Timer, Workload};
 
 fn read(text: &str) -> Workload {
-    dialect_of("f.json").unwrap().read("f.json", text).unwrap_or_else(|error| panic!("{error}"))
+    dialect_of("f.json", "").unwrap().read("f.json", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn refused(text: &str) -> String {
-    dialect_of("f.json").unwrap().read("f.json", text).expect_err(text).to_string()
+    dialect_of("f.json", "").unwrap().read("f.json", text).expect_err(text).to_string()
 }
 
 /// The events of a thread, in a file with nothing else.
@@ -157,8 +157,16 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
     for (body, expected) in [
         ("\"mem\": 5, \"run\": 1", "f.json:1:23: the event `mem` has no counterpart"),
         ("\"iorun\": 5, \"run\": 1", "f.json:1:23: the event `iorun` has no counterpart"),
-        ("\"fork\": \"t\", \"run\": 1", "f.json:1:23: the event `fork` has no counterpart"),
-        ("\"run\": 1, \"util_min\": 9", "f.json:1:33: `util_min` has no counterpart"),
+        (
+            "\"fork\": \"t\", \"run\": 1",
+            "f.json:1:23: `t` is forked more than 10000 times (give the thread that",
+        ),
+        ("\"loop\": 1, \"fork\": \"u\", \"run\": 1", "f.json:1:34: there is no thread `u` to fork"),
+        ("\"loop\": 1, \"delay\": 5, \"fork\": \"t\", \"run\": 1", "`t`, which is forked, has a `delay`"),
+        (
+            "\"run\": 1, \"util_min\": 9",
+            "f.json:1:33: `util_min` has no counterpart as long as CPUs have one speed",
+        ),
         ("\"run\": 1, \"nodes_membind\": [0]", "f.json:1:33: `nodes_membind` has no counterpart"),
         ("\"run\": 1, \"x-class\": \"high\"", "f.json:1:33: unknown key `x-class`"),
         ("\"run\": 1, \"prioriti\": 4", "f.json:1:33: unknown key `prioriti` (did you mean `priority`?)"),
@@ -189,7 +197,32 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
     assert!(refused("{ \"format\": 1 }").contains("this is no file of rt-app"));
     let twice = "{ \"tasks\": { \"t\": { \"run\": 1 }, \"t\": { \"run\": 1 } } }";
     assert!(refused(twice).contains("f.json:1:33: two threads are called `t`"));
-    assert!(dialect_of("a.toml").is_none());
+    assert!(dialect_of("a.toml", "").is_none());
+}
+
+/// Each time that a thread comes to a `fork` another one begins, and does its passes; an instance that the file gives it runs beside.
+#[test]
+fn a_forked_thread_waits_until_it_is_begun() {
+    let text = "{ \"tasks\": { \"child\": { \"instance\": 0, \"loop\": 3, \"priority\": 4, \"run\": 2, \"sleep\": 1 },
+        \"once\": { \"loop\": 1, \"run\": 9 },
+        \"p\": { \"instance\": 2, \"loop\": 5, \"phases\": { \"a\": { \"loop\": 2, \"run\": 1, \"fork\": \"child\" },
+            \"b\": { \"fork\": \"once\" } } } } }";
+    let workload = read(text);
+    let names: Vec<&str> = workload.tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["once", "p", "child-forked", "once-forked"]);
+    let fork = |name: &str| format!("fork:{name}");
+    let again = |times, phases| Phase::Loop { times, phases };
+    assert_eq!(
+        steps(&workload, 1),
+        [again(Some(2), vec![run(1), Phase::Signal(fork("child"))]), Phase::Signal(fork("once"))]
+    );
+    let passes = again(Some(3), vec![run(2), Phase::Sleep(us(1))]);
+    assert_eq!(steps(&workload, 2), [Phase::Wait(fork("child")), passes]);
+    assert_eq!(steps(&workload, 3), [Phase::Wait(fork("once")), run(9)]);
+    let counts: Vec<Instances> = workload.tasks.iter().map(|task| task.instances).collect();
+    assert_eq!(counts, [1, 2, 20, 10].map(Instances::Count));
+    assert!(workload.tasks[2..].iter().all(|task| task.jobs == Some(1)));
+    assert_eq!(workload.tasks[2].policy, PolicySpec::Fair { nice: 4, slice: None });
 }
 
 /// A phase that says what its thread says changes nothing.
@@ -240,7 +273,7 @@ proptest! {
     /// Any text is read or refused, with a place inside it.
     #[test]
     fn any_text_is_read_or_refused(text in "[{}\\[\\]:,\"/*a-z0-9 \n\\\\-]{0,80}") {
-        if let Err(error) = dialect_of("f.json").unwrap().read("f.json", &text) {
+        if let Err(error) = dialect_of("f.json", "").unwrap().read("f.json", &text) {
             prop_assert!(error.list.iter().all(|one| one.span.end <= text.len()), "{}", error);
         }
     }

@@ -31,7 +31,12 @@ pub(in crate::formats) fn references(workload: &Workload, list: &mut Vec<Diagnos
             let help = "give a number of instances instead of \"per-cpu\"".to_owned();
             check.wrong(&format!("{path}.instances"), message, Some(help));
         }
-        if task.reservation.is_some() && task.cpus.is_some() {
+        if task.policy.has_deadlines() && task.reservation.is_none() && task.relative_deadline().is_none() {
+            let help = "add a `period`, or a promise such as \"response <= 40ms\"".to_owned();
+            let message = format!("policy `{}` needs jobs with a deadline", task.policy.word());
+            check.wrong(&format!("{path}.policy"), message, Some(help));
+        }
+        if task.reservation.is_some() && task.cpus.is_some() && !task.policy.has_deadlines() {
             let message = "the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own".to_owned();
             check.wrong(&format!("{path}.cpus"), message, Some("leave `cpus` out".to_owned()));
         }
@@ -43,7 +48,7 @@ pub(in crate::formats) fn references(workload: &Workload, list: &mut Vec<Diagnos
         check.group(&path, load.group.as_deref());
         check.disk(&path, load.disk.as_deref());
         check.keys_of(&path, load);
-        if load.policy.needs_reservation() {
+        if load.policy.takes_reservation() {
             let word = load.policy.word();
             let message = format!("a load is best effort: it takes no {word} policy");
             check.wrong(
@@ -75,6 +80,7 @@ pub(in crate::formats) fn references(workload: &Workload, list: &mut Vec<Diagnos
         }
     }
     check.groups_form_a_tree();
+    check.events(&raised);
     let paths = workload.vary.product.keys().chain(workload.vary.rows.iter().flat_map(BTreeMap::keys));
     for path in paths.collect::<Vec<_>>() {
         check.vary_path(path);
@@ -143,6 +149,7 @@ impl Check<'_> {
             "link" => w.links.iter().map(|l| l.name.as_str()).collect(),
             "group" => w.groups.iter().map(|g| g.name.as_str()).collect(),
             "resource" => w.resources.iter().map(|r| r.name.as_str()).collect(),
+            "event" => w.events.iter().map(|e| e.name.as_str()).collect(),
             _ => w.activities().into_iter().filter(|a| a.kind.word() == kind).map(|a| a.name).collect(),
         }
     }
@@ -186,7 +193,7 @@ impl Check<'_> {
         let mut kinds: Vec<(&'static str, Vec<String>)> = Vec::new();
         let activities = self.workload.activities();
         kinds.push(("activities", activities.iter().map(|a| a.name.to_owned()).collect()));
-        for kind in ["group", "resource"] {
+        for kind in ["group", "resource", "event"] {
             kinds.push((kind, self.names(kind).into_iter().map(str::to_owned).collect()));
         }
         for (what, mut names) in kinds {

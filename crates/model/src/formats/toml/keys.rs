@@ -105,7 +105,12 @@ pub(super) fn promises(reading: &mut Reading, table: &Table<'_>) -> Vec<Promise>
     list
 }
 
-pub(super) fn reservation(reading: &mut Reading, table: &Table<'_>) -> Option<Reservation> {
+/// `reservation` of a thread with a policy.
+pub(super) fn reservation(
+    reading: &mut Reading,
+    table: &Table<'_>,
+    policy: PolicySpec,
+) -> Option<Reservation> {
     let table = table.table(reading, "reservation")?;
     let runtime = table.required(reading, "runtime", "\"5ms\"").and_then(|f| f.quantity(reading, "5ms"));
     let period = table.required(reading, "period", "\"40ms\"").and_then(|f| f.quantity(reading, "40ms"));
@@ -117,7 +122,7 @@ pub(super) fn reservation(reading: &mut Reading, table: &Table<'_>) -> Option<Re
     table.finish(reading);
     let (runtime, period) = (runtime?, period?);
     let reservation = Reservation { runtime, deadline: deadline.unwrap_or(period), period, reclaim, demote };
-    if let Err(error) = reservation.check() {
+    if let Err(error) = policy.check_reservation(&reservation) {
         use crate::reservation::ReservationError::*;
         let key = match error {
             PeriodOutOfRange(_) => "period",

@@ -49,6 +49,7 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
     workload.groups = named(reading, &root, "group", group);
     workload.chains = named(reading, &root, "chain", chain);
     workload.resources = named(reading, &root, "resource", resource);
+    workload.events = named(reading, &root, "event", event);
     if let Some(disks) = root.table(reading, "disk") {
         for (name, span, field) in disks.entries() {
             reading.places.insert(field.path.clone(), span);
@@ -133,14 +134,15 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
     }
     let late = table.word(reading, "late", &[("queue", Late::Queue), ("skip", Late::Skip)]);
     let sleep = table.word(reading, "sleep", &[("absolute", Sleep::Absolute), ("relative", Sleep::Relative)]);
+    let policy = policy(reading, table);
     let task = Task {
-        policy: policy(reading, table),
+        policy,
         group: table.text(reading, "group"),
         instances: instances(reading, table, "instances").unwrap_or(Instances::Count(1)),
         cpus: cpus(reading, table),
         jobs: table.integer(reading, "jobs", ANY_COUNT).map(|n| n as u64),
         promises: promises(reading, table),
-        reservation: reservation(reading, table),
+        reservation: reservation(reading, table, policy),
         late: late.unwrap_or_default(),
         sleep: sleep.unwrap_or_default(),
         release,
@@ -316,7 +318,7 @@ fn irq(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Irq> {
         hard: table.quantity(reading, "hard", "2us"),
         buffer: table.integer(reading, "buffer", ANY_COUNT).map(|n| n as u64),
         promises: promises(reading, table),
-        reservation: reservation(reading, table),
+        reservation: reservation(reading, table, PolicySpec::Deadline),
         name,
         arrivals: arrivals.and_then(|f| arrivals_of(reading, &f))?,
         work: work.and_then(|f| distribution(reading, &f))?,
@@ -439,6 +441,12 @@ fn chain(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Chain
 fn resource(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Resource> {
     let protocols = [("none", LockProtocol::None), ("inherit", LockProtocol::Inherit)];
     Some(Resource { name, protocol: table.word(reading, "protocol", &protocols).unwrap_or_default() })
+}
+
+fn event(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<RaisedEvent> {
+    let field = table.required(reading, "raised", "1")?;
+    let times = field.integer(reading, 1..i64::from(RaisedEvent::MAX) + 1)?;
+    Some(RaisedEvent { name, times: u32::try_from(times).expect("within its limits") })
 }
 
 fn vary(reading: &mut Reading, table: Table<'_>) -> Vary {

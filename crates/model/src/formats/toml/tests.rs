@@ -396,6 +396,12 @@ fn mistakes_are_reported_at_their_place() {
             says: &["not held"],
         },
         Mistake {
+            text: "phases = [{ run = \"1ms\" }, { wait = \"a\" }]\n[[event]]\nname = \"a\"\nraised = 1\n[[event]]\nname = \"b\"\nraised = 1",
+            line: 9,
+            column: 8,
+            says: &["no task waits for the event `b`"],
+        },
+        Mistake {
             text: "phases = [{ lock = \"m\" }, { unlock = \"m\" }]",
             line: 4,
             column: 11,

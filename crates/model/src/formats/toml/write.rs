@@ -55,6 +55,10 @@ pub(super) fn workload(workload: &Workload, comments: &Comments) -> String {
             out.line("protocol", "\"inherit\"");
         }
     }
+    for event in &workload.events {
+        out.header("[[event]]", &event.name);
+        out.line("raised", &event.times.to_string());
+    }
     vary(&mut out, &workload.vary);
     out.text
 }

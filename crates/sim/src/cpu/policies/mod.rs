@@ -1,6 +1,7 @@
 //! The schedulers there are, each in a file of its own that knows no other, and [`SCHEDULERS`], a row for each.
 
 pub mod deadline;
+pub mod edf;
 pub mod fair;
 pub mod high;
 pub mod muqss;
@@ -31,6 +32,11 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
         word: "overcommit",
         takes: &["overcommit"],
         make: |hardware, rank| Box::new(overcommit::Overcommit::new(hardware, rank)),
+    },
+    SchedulerRow {
+        word: "edf",
+        takes: &["edf"],
+        make: |hardware, rank| Box::new(edf::Edf::new(hardware, rank)),
     },
     SchedulerRow {
         word: "realtime",

@@ -20,9 +20,9 @@ use surety_model::platform::Enforcement;
 use surety_model::reservation::Reservation;
 use surety_units::{Bandwidth, Nanos};
 
+use crate::cpu::earliest::Earliest;
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
-use crate::cpu::sorted::Sorted;
 use crate::engine::Slot;
 
 /// Requests, the room and their ratio are in parts of this of a CPU.
@@ -35,28 +35,23 @@ struct Entity {
     asks: Option<Reservation>,
     /// Fires at its next budget.
     timer: Option<Slot>,
-    deadline: Nanos,
     /// Below nothing after an overrun.
     budget: Nanos,
     /// Whether its request counts.
     counts: bool,
     throttled: bool,
-    /// Its key and its order in its queue, while it stands there.
-    place: Option<(i64, u64)>,
 }
 
 /// The scheduler.
 pub struct Overcommit {
     rank: Rank,
-    /// By CPU, in order of deadlines, the running thread included.
-    queues: Vec<Sorted<0>>,
+    order: Earliest,
     entities: Vec<Entity>,
     /// What is asked for, and what there is; of a CPU, in parts of [`ONE`].
     asked: i128,
     room: i128,
     /// Ends of budgets, per CPU, where a timer ends them.
     ends: Vec<Slot>,
-    found: Option<(ThreadId, usize)>,
 }
 
 /// `Q/T` in parts of [`ONE`].
@@ -75,14 +70,13 @@ impl Overcommit {
         let number = |cpu: usize| u32::try_from(cpu).expect("fewer than 2^32 CPUs");
         Overcommit {
             rank,
-            queues: (0..cpus).map(|_| Sorted::default()).collect(),
+            order: Earliest::new(cpus, rank),
             entities: Vec::new(),
             asked: 0,
             room: of_cpu * cpus as i128,
             ends: (0..if is_exact { cpus } else { 0 })
                 .map(|cpu| hardware.add_timer(rank, number(cpu)))
                 .collect(),
-            found: None,
         }
     }
 
@@ -110,7 +104,7 @@ impl Overcommit {
             let budget = i128::from(entity.budget.get()) * before / after;
             entity.budget = Nanos::new(i64::try_from(budget).unwrap_or(i64::MAX)).max(Nanos::new(1));
         }
-        for cpu in 0..self.queues.len() {
+        for cpu in 0..self.order.cpus() {
             if hardware.current_of(cpu, self.rank).is_some() {
                 hardware.reschedule(cpu);
             }
@@ -123,7 +117,8 @@ impl Overcommit {
         let Some(asks) = entity.asks else { return };
         let budget = self.scaled(asks.runtime).max(Nanos::new(1));
         let entity = &mut self.entities[thread.index()];
-        (entity.deadline, entity.budget) = (now + asks.period, budget);
+        entity.budget = budget;
+        self.order.set_deadline(thread, now + asks.period);
     }
 
     /// Whether what is left of a budget is more than its part of the time up to the deadline.
@@ -131,37 +126,26 @@ impl Overcommit {
         let entity = &self.entities[thread.index()];
         let Some(asks) = entity.asks else { return false };
         let wide = |a: Nanos, b: Nanos| i128::from(a.get()) * i128::from(b.get());
-        wide(entity.budget, asks.period) > wide(entity.deadline - now, self.scaled(asks.runtime))
+        wide(entity.budget, asks.period) > wide(self.order.deadline(thread) - now, self.scaled(asks.runtime))
     }
 
     /// The rule of a constant-bandwidth server for one that wakes.
     fn wakes(&mut self, thread: ThreadId, now: Nanos) {
-        let Entity { throttled, deadline, budget, .. } = self.entities[thread.index()];
+        let Entity { throttled, budget, .. } = self.entities[thread.index()];
+        let deadline = self.order.deadline(thread);
         if !throttled && (deadline <= now || !budget.is_positive() || self.overflows(thread, now)) {
             self.begin(thread, now);
-        }
-    }
-
-    fn insert(&mut self, cpu: usize, thread: ThreadId) {
-        let key = self.entities[thread.index()].deadline.get();
-        let order = self.queues[cpu].insert(key, thread.0, []);
-        self.entities[thread.index()].place = Some((key, order));
-    }
-
-    fn remove(&mut self, cpu: usize, thread: ThreadId) {
-        if let Some((key, order)) = self.entities[thread.index()].place.take() {
-            self.queues[cpu].remove(key, order);
         }
     }
 
     /// The budget of a thread is used up.
     fn throttle(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let cpu = hardware.thread(thread).cpu;
-        self.remove(cpu, thread);
+        self.order.remove(cpu, thread);
         hardware.reschedule(cpu);
         let entity = &mut self.entities[thread.index()];
         entity.throttled = true;
-        let at = entity.deadline.max(hardware.now());
+        let at = self.order.deadline(thread).max(hardware.now());
         if let Some(timer) = entity.timer {
             hardware.engine.arm(timer, at);
         }
@@ -173,12 +157,14 @@ impl Overcommit {
         let Some(asks) = self.entities[thread.index()].asks else { return };
         let budget = self.scaled(asks.runtime).max(Nanos::new(1));
         let entity = &mut self.entities[thread.index()];
+        let mut deadline = self.order.deadline(thread);
         while !entity.budget.is_positive() {
-            entity.deadline += asks.period;
+            deadline += asks.period;
             entity.budget += budget;
         }
         entity.throttled = false;
-        if entity.deadline <= now {
+        self.order.set_deadline(thread, deadline);
+        if deadline <= now {
             self.begin(thread, now);
         }
         let t = hardware.thread(thread);
@@ -187,37 +173,12 @@ impl Overcommit {
         }
         // One that its CPU has not left yet stays there.
         let stays = hardware.current(t.cpu) == Some(thread);
-        let target = self.target(hardware, thread).filter(|_| !stays).unwrap_or(t.cpu);
+        let target = self.order.target(hardware, thread).filter(|_| !stays).unwrap_or(t.cpu);
         hardware.migrate(thread, target);
-        self.insert(target, thread);
-        if self.comes_before(hardware, target, thread) {
+        self.order.insert(target, thread);
+        if self.order.comes_before(hardware, target, thread) {
             hardware.reschedule(target);
         }
-    }
-
-    /// Whether a thread comes before what a CPU runs.
-    fn comes_before(&self, hardware: &Hardware, cpu: usize, thread: ThreadId) -> bool {
-        let Some(current) = hardware.current(cpu) else { return true };
-        let rank = hardware.thread(current).rank;
-        let [own, other] = [thread, current].map(|thread| &self.entities[thread.index()]);
-        rank > self.rank || rank == self.rank && (other.place.is_none() || own.deadline < other.deadline)
-    }
-
-    /// The CPU for a thread: its own where that has nothing of the class or more important, else one without, else the one with the latest
-    /// deadline, where that is later.
-    fn target(&self, hardware: &Hardware, thread: ThreadId) -> Option<usize> {
-        let t = hardware.thread(thread);
-        let runs = |cpu: usize| hardware.current(cpu).map(|current| hardware.thread(current).rank);
-        let is_free =
-            |cpu: usize| runs(cpu).is_none_or(|rank| rank > self.rank) && self.queues[cpu].is_empty();
-        let cpus = self.queues.len();
-        let nearest = (0..cpus).map(|step| (t.cpu + step) % cpus).filter(|cpu| t.may_run_on(*cpu));
-        let latest = |cpu: &usize| self.queues[*cpu].first().map_or(i64::MAX, |first| first.key);
-        nearest.clone().find(|cpu| is_free(*cpu)).or_else(|| {
-            let candidates = nearest.filter(|cpu| runs(*cpu).is_none_or(|rank| rank >= self.rank));
-            let found = candidates.max_by_key(latest)?;
-            (latest(&found) > self.entities[thread.index()].deadline.get()).then_some(found)
-        })
     }
 
     /// Has a timer end the budget of what a CPU is about to run, where budgets end so.
@@ -231,9 +192,10 @@ impl Overcommit {
 
 impl CpuPolicy for Overcommit {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
+        let is_own = hardware.thread(thread).rank == self.rank;
         let (asks, timer) = match hardware.thread(thread).asked {
-            Scheduling::Reserved(_, asks) => {
-                let number = self.queues.len() + thread.index();
+            Scheduling::Reserved(_, asks) if is_own => {
+                let number = self.order.cpus() + thread.index();
                 let number = u32::try_from(number).expect("fewer than 2^28 threads");
                 (Some(asks), Some(hardware.add_timer(self.rank, number)))
             }
@@ -241,25 +203,17 @@ impl CpuPolicy for Overcommit {
                 self.room = (self.room - part(&hard)).max(0);
                 (None, None)
             }
-            Scheduling::Policy(_) => (None, None),
+            Scheduling::Reserved(..) | Scheduling::Within(..) | Scheduling::Policy(_) => (None, None),
         };
-        let (deadline, budget) = (Nanos::ZERO, Nanos::ZERO);
-        self.entities.push(Entity {
-            asks,
-            timer,
-            deadline,
-            budget,
-            counts: false,
-            throttled: false,
-            place: None,
-        });
+        self.order.admit();
+        self.entities.push(Entity { asks, timer, budget: Nanos::ZERO, counts: false, throttled: false });
     }
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let now = hardware.now();
         self.count(hardware, thread, true);
         self.wakes(thread, now);
-        self.target(hardware, thread).unwrap_or(hardware.thread(thread).cpu)
+        self.order.target(hardware, thread).unwrap_or(hardware.thread(thread).cpu)
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
@@ -270,24 +224,23 @@ impl CpuPolicy for Overcommit {
             return;
         }
         match arrival {
-            Arrival::Changed if entity.deadline > now && entity.budget.is_positive() => {}
+            Arrival::Changed if self.order.deadline(thread) > now && entity.budget.is_positive() => {}
             Arrival::Changed => self.begin(thread, now),
             // Its CPU was not chosen where it had not left it yet.
             Arrival::New | Arrival::Woken => self.wakes(thread, now),
         }
-        self.insert(cpu, thread);
+        self.order.insert(cpu, thread);
     }
 
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
-        self.remove(cpu, thread);
+        self.order.remove(cpu, thread);
         if departure == Departure::Exits {
             self.count(hardware, thread, false);
         }
     }
 
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
-        let Some(first) = self.queues[cpu].first() else { return Pick::Nothing };
-        let thread = ThreadId(first.item);
+        let Some(thread) = self.order.first(cpu) else { return Pick::Nothing };
         self.arm(hardware, cpu, thread);
         Pick::Thread(thread)
     }
@@ -302,11 +255,8 @@ impl CpuPolicy for Overcommit {
         if let (None, Some(timer)) = (next, self.ends.get(cpu)) {
             hardware.engine.cancel(*timer);
         }
-        // Who was preempted may run where a later deadline does.
-        if let Some(prev) = prev.filter(|prev| self.is_queued(*prev))
-            && let Some(target) = self.target(hardware, prev).filter(|target| *target != cpu)
-        {
-            hardware.reschedule(target);
+        if let Some(prev) = prev {
+            self.order.preempted(hardware, cpu, prev);
         }
     }
 
@@ -319,13 +269,13 @@ impl CpuPolicy for Overcommit {
     }
 
     fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, _current: ThreadId, woken: ThreadId) {
-        if self.comes_before(hardware, cpu, woken) {
+        if self.order.comes_before(hardware, cpu, woken) {
             hardware.reschedule(cpu);
         }
     }
 
     fn is_queued(&self, thread: ThreadId) -> bool {
-        self.entities[thread.index()].place.is_some()
+        self.order.is_queued(thread)
     }
 
     /// What is left of the budget is given up.
@@ -338,15 +288,15 @@ impl CpuPolicy for Overcommit {
     }
 
     fn timer_cpu(&self, number: u32) -> Option<usize> {
-        Some(number as usize).filter(|cpu| *cpu < self.queues.len())
+        Some(number as usize).filter(|cpu| *cpu < self.order.cpus())
     }
 
     fn accounts_for_timer(&self, number: u32) -> bool {
-        (number as usize) < self.queues.len()
+        (number as usize) < self.order.cpus()
     }
 
     fn timer(&mut self, hardware: &mut Hardware, number: u32) {
-        let cpus = self.queues.len();
+        let cpus = self.order.cpus();
         match (number as usize).checked_sub(cpus) {
             Some(thread) => {
                 let thread = ThreadId(u32::try_from(thread).expect("it was one"));
@@ -358,25 +308,10 @@ impl CpuPolicy for Overcommit {
     }
 
     fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
-        let mut best = self.queues[cpu].first().map_or(i64::MAX, |first| first.key);
-        self.found = None;
-        for (other, queue) in self.queues.iter().enumerate().filter(|(other, _)| *other != cpu) {
-            let current = hardware.current(other).map(|thread| thread.0);
-            let fits = |item: u32| Some(item) != current && hardware.thread(ThreadId(item)).may_run_on(cpu);
-            if let Some(member) = queue.iter().find(|member| fits(member.item))
-                && member.key < best
-            {
-                (best, self.found) = (member.key, Some((ThreadId(member.item), other)));
-            }
-        }
-        self.found.map(|(_, from)| from)
+        self.order.pulls_from(hardware, cpu)
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
-        if let Some((thread, from)) = self.found.take() {
-            self.remove(from, thread);
-            hardware.move_waiting(thread, cpu);
-            self.insert(cpu, thread);
-        }
+        self.order.pull(hardware, cpu);
     }
 }

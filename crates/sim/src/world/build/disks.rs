@@ -455,7 +455,7 @@ pub(super) fn io_priority(given: Option<IoPriority>, scheduling: Scheduling) -> 
     }
     let default = Priority::default();
     match scheduling {
-        Scheduling::Deadline(_) | Scheduling::Reserved(..) => {
+        Scheduling::Deadline(_) | Scheduling::Reserved(..) | Scheduling::Within(..) => {
             Priority { class: IoClass::Realtime, ..default }
         }
         Scheduling::Policy(policy) => match policy {

@@ -5,9 +5,9 @@ use std::ops::Range;
 use surety_units::Nanos;
 
 use super::Shared;
-use super::object::{Object, integer, text};
 use crate::formats::foreign::Reading;
-use crate::formats::foreign::json::{Member, Value};
+use crate::formats::foreign::item::{Member, Value};
+use crate::formats::foreign::object::{Object, integer, text};
 use crate::workload::{Phase, Task, TaskBody, Timer};
 
 /// What a key that begins with the word means.
@@ -29,6 +29,7 @@ enum Kind {
     SemPost,
     SemWait,
     Yield,
+    Fork,
     /// Has no counterpart, for this reason.
     Unsupported(&'static str),
 }
@@ -55,12 +56,7 @@ const EVENTS: [(&str, Kind); 20] = [
     ("resume", Kind::Resume),
     ("suspend", Kind::Suspend),
     ("yield", Kind::Yield),
-    (
-        "fork",
-        Kind::Unsupported(
-            "threads of a workload are there from its beginning; make a thread with a `delay` of it",
-        ),
-    ),
+    ("fork", Kind::Fork),
     ("sem_post", Kind::SemPost),
     ("sem_wait", Kind::SemWait),
 ];
@@ -128,6 +124,8 @@ pub(super) struct Events<'a> {
     pub(super) thread: &'a str,
     pub(super) task: &'a str,
     pub(super) instances: u32,
+    /// How often each instance comes to the events that are read; `None`: without end.
+    pub(super) times: Option<u64>,
     pub(super) shared: &'a mut Shared,
     pub(super) timers: &'a mut Timers,
 }
@@ -206,6 +204,11 @@ impl Events<'_> {
             Kind::SemPost => vec![Phase::Signal(name(reading)?)],
             Kind::SemWait => vec![Phase::Wait(name(reading)?)],
             Kind::Yield => vec![Phase::Yield],
+            Kind::Fork => {
+                let target = name(reading)?;
+                let (task, times) = (self.task, self.times);
+                vec![Phase::Signal(self.shared.forks.note(&target, task, times, &member.span))]
+            }
             Kind::Unsupported(why) => {
                 reading.wrong(
                     &member.span,

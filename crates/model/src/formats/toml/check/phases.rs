@@ -7,19 +7,26 @@ use super::Check;
 use crate::source::nearest;
 use crate::workload::{Phase, Release, Task, TaskBody, Workload};
 
-/// What wakes those who wait: the events that tasks raise, and the conditions they notify.
+/// What wakes those who wait: the events that tasks raise, or a run's beginning, and the conditions they notify.
 pub(super) struct Raised<'a> {
     events: BTreeSet<&'a str>,
     conditions: BTreeSet<&'a str>,
+    /// The events that tasks wait for.
+    awaited: BTreeSet<&'a str>,
 }
 
 impl<'a> Raised<'a> {
     /// By the tasks of a workload.
     pub(super) fn of(workload: &'a Workload) -> Raised<'a> {
-        let mut raised = Raised { events: BTreeSet::new(), conditions: BTreeSet::new() };
+        let mut raised = Raised {
+            events: workload.events.iter().map(|event| event.name.as_str()).collect(),
+            conditions: BTreeSet::new(),
+            awaited: BTreeSet::new(),
+        };
         for phase in workload.tasks.iter().flat_map(|task| task.body.leaves()) {
             match phase {
                 Phase::Signal(name) => drop(raised.events.insert(name)),
+                Phase::Wait(name) => drop(raised.awaited.insert(name)),
                 Phase::Notify(name) | Phase::NotifyAll(name) => drop(raised.conditions.insert(name)),
                 _ => {}
             }
@@ -96,6 +103,19 @@ impl Check<'_> {
         if !held.contains(&name) {
             let message = format!("`{name}` is {what} but not held");
             self.wrong(path, message, Some(format!("lock `{name}` before")));
+        }
+    }
+
+    /// An event that is raised from the beginning is waited for.
+    pub(super) fn events(&mut self, raised: &Raised<'_>) {
+        let workload = self.workload;
+        for event in workload.events.iter().filter(|event| !raised.awaited.contains(event.name.as_str())) {
+            let help = match nearest(&event.name, raised.awaited.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("add {{ wait = \"{}\" }} to the phases of a task", event.name),
+            };
+            let message = format!("no task waits for the event `{}`", event.name);
+            self.wrong(&format!("event.{}", event.name), message, Some(help));
         }
     }
 

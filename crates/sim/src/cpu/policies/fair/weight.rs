@@ -19,7 +19,7 @@ pub(super) fn of(scheduling: &Scheduling) -> i64 {
     match scheduling {
         Scheduling::Policy(PolicySpec::Idle) => IDLE,
         Scheduling::Policy(policy) => nice_weight(policy.parameters().nice),
-        Scheduling::Deadline(_) | Scheduling::Reserved(..) => UNIT,
+        Scheduling::Deadline(_) | Scheduling::Reserved(..) | Scheduling::Within(..) => UNIT,
     }
 }
 

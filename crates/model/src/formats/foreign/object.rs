@@ -5,8 +5,8 @@ use std::ops::{Range, RangeInclusive};
 
 use surety_units::Nanos;
 
-use crate::formats::foreign::Reading;
-use crate::formats::foreign::json::{Item, Member, Value};
+use super::Reading;
+use super::item::{Item, Member, Value};
 use crate::source::nearest;
 
 /// An object, and which of its keys were asked for.

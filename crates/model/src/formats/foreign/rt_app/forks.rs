@@ -1,0 +1,131 @@
+//! `fork`: threads that others begin. One becomes a task with an instance for each time that the event comes, which waits until
+//! it was begun and then does all of its passes as one job.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::formats::foreign::Reading;
+use crate::workload::{Instances, Phase, Release, Task, TaskBody, Workload, leaves};
+
+/// Threads that are begun so, of one name.
+const THREADS_MAX: u64 = 10_000;
+
+/// One event.
+struct Fork {
+    /// The thread it begins, as the file calls it.
+    target: String,
+    /// The task it is in, and how often each instance comes to it; `None`: without end.
+    task: String,
+    times: Option<u64>,
+    span: Range<usize>,
+}
+
+/// The events of a file.
+#[derive(Default)]
+pub(super) struct Forks {
+    list: Vec<Fork>,
+}
+
+impl Forks {
+    /// Notes one, and says which event it raises.
+    pub(super) fn note(
+        &mut self,
+        target: &str,
+        task: &str,
+        times: Option<u64>,
+        span: &Range<usize>,
+    ) -> String {
+        let (target, task, span) = (target.to_owned(), task.to_owned(), span.clone());
+        let event = event_of(&target);
+        self.list.push(Fork { target, task, times, span });
+        event
+    }
+
+    /// Makes the tasks of threads that are begun, beside those that run from the beginning; `threads` by the names of the file, with
+    /// `instance` 0 too.
+    pub(super) fn settle(
+        &self,
+        reading: &mut Reading,
+        threads: &BTreeMap<String, Task>,
+        workload: &mut Workload,
+    ) {
+        let mut counts: BTreeMap<&str, (u64, &Range<usize>)> = BTreeMap::new();
+        for fork in &self.list {
+            let target = fork.target.as_str();
+            let known = threads.contains_key(target);
+            let runs = workload.task(&fork.task).map(|task| task.instances.on(1)).filter(|count| *count > 0);
+            let of_each = fork.times;
+            let total = match (known, runs, of_each) {
+                (true, Some(instances), Some(times)) => u64::from(instances).checked_mul(times),
+                _ => None,
+            };
+            let before = counts.get(target).map_or(0, |(count, _)| *count);
+            match total.and_then(|total| total.checked_add(before)).filter(|all| *all <= THREADS_MAX) {
+                Some(all) => drop(counts.insert(target, (all, &fork.span))),
+                None => {
+                    let (message, help) = refusal(target, known, runs.is_some());
+                    reading.wrong(&fork.span, message, Some(help));
+                }
+            }
+        }
+        for (target, (count, span)) in counts {
+            let ours = begun(reading, &threads[target], (target, count, span), workload);
+            workload.tasks.extend(ours);
+        }
+    }
+}
+
+/// What is told of a thread that is not begun.
+fn refusal(target: &str, is_known: bool, runs: bool) -> (String, String) {
+    if !is_known {
+        return (format!("there is no thread `{target}` to fork"), "name one of `tasks`".to_owned());
+    }
+    if !runs {
+        let help = "fork from a thread that runs from the beginning".to_owned();
+        return (format!("`{target}` is forked by a thread that is itself forked, or has no instance"), help);
+    }
+    let message = format!("`{target}` is forked more than {THREADS_MAX} times");
+    (message, "give the thread that forks it a `loop` with an end".to_owned())
+}
+
+/// The event that is raised for each.
+fn event_of(target: &str) -> String {
+    format!("fork:{target}")
+}
+
+/// The task of a thread that is begun so often.
+fn begun(
+    reading: &mut Reading,
+    thread: &Task,
+    (target, count, span): (&str, u64, &Range<usize>),
+    workload: &Workload,
+) -> Option<Task> {
+    let TaskBody::Phases(phases) = &thread.body else { return None };
+    let mut refuse = |what: &str, help: &str| {
+        reading.wrong(span, format!("`{target}`, which is forked, {what}"), Some(help.to_owned()));
+    };
+    if thread.release.start().is_positive() {
+        refuse("has a `delay`", "begin its phases with a `sleep`");
+    }
+    if leaves(phases).into_iter().any(|phase| matches!(phase, Phase::Timer(_))) {
+        refuse("has a timer, which would begin with the run", "write `sleep` in its place");
+    }
+    let mut name = format!("{}-forked", thread.name);
+    while workload.task(&name).is_some() {
+        name.push('-');
+    }
+    let wait = Phase::Wait(event_of(target));
+    let passes = Phase::Loop { times: thread.jobs, phases: phases.clone() };
+    let phases = match thread.jobs {
+        Some(1) => std::iter::once(wait).chain(phases.iter().cloned()).collect(),
+        _ => vec![wait, passes],
+    };
+    Some(Task {
+        name,
+        body: TaskBody::Phases(phases),
+        release: Release::BackToBack { start: surety_units::Nanos::ZERO },
+        jobs: Some(1),
+        instances: Instances::Count(u32::try_from(count).expect("a few thousand")),
+        ..thread.clone()
+    })
+}

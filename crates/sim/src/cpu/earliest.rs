@@ -1,0 +1,156 @@
+//! [`Earliest`]: the queues of a scheduler that runs the earliest deadlines of a machine, with threads confined to CPUs. It knows no budgets.
+//!
+//! A CPU runs the first of its queue, of equal deadlines who came first. A thread that joins goes to the CPU where it runs at once, where there
+//! is one; a CPU that chooses takes a thread that waits elsewhere with an earlier deadline. So the threads that run are those with the earliest deadlines,
+//! as far as the CPUs that they may use allow.
+
+use surety_units::Nanos;
+
+use crate::cpu::hardware::{Hardware, Rank, ThreadId};
+use crate::cpu::sorted::Sorted;
+
+/// Where a thread stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    deadline: Nanos,
+    /// Its key and its order in its queue, while it is there.
+    place: Option<(i64, u64)>,
+    /// When it joined by [`Earliest::insert_in_turn`].
+    joined: Nanos,
+}
+
+/// The queues.
+#[derive(Debug)]
+pub struct Earliest {
+    rank: Rank,
+    /// By CPU, in order of deadlines, the running thread included.
+    queues: Vec<Sorted<0>>,
+    threads: Vec<Standing>,
+    found: Option<(ThreadId, usize)>,
+}
+
+impl Earliest {
+    /// Of the scheduler of a rank, without threads.
+    pub fn new(cpus: usize, rank: Rank) -> Earliest {
+        let queues = (0..cpus).map(|_| Sorted::default()).collect();
+        Earliest { rank, queues, threads: Vec::new(), found: None }
+    }
+
+    /// Another thread exists.
+    pub fn admit(&mut self) {
+        self.threads.push(Standing::default());
+    }
+
+    /// How many CPUs there are.
+    pub fn cpus(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// The one that a thread was last given; 0 before.
+    pub fn deadline(&self, thread: ThreadId) -> Nanos {
+        self.threads[thread.index()].deadline
+    }
+
+    /// Of a thread in a queue it counts when that joins one again.
+    pub fn set_deadline(&mut self, thread: ThreadId, deadline: Nanos) {
+        self.threads[thread.index()].deadline = deadline;
+    }
+
+    /// Whether a thread stands in a queue, or runs from one.
+    pub fn is_queued(&self, thread: ThreadId) -> bool {
+        self.threads[thread.index()].place.is_some()
+    }
+
+    /// Who has the earliest deadline of a CPU's queue.
+    pub fn first(&self, cpu: usize) -> Option<ThreadId> {
+        self.queues[cpu].first().map(|first| ThreadId(first.item))
+    }
+
+    /// A thread joins the queue of a CPU.
+    pub fn insert(&mut self, cpu: usize, thread: ThreadId) {
+        let standing = &mut self.threads[thread.index()];
+        let key = standing.deadline.get();
+        standing.place = Some((key, self.queues[cpu].insert(key, thread.0, [])));
+    }
+
+    /// The same at an instant: of those that join with one deadline then, who was made first is first.
+    pub fn insert_in_turn(&mut self, cpu: usize, thread: ThreadId, now: Nanos) {
+        let Standing { deadline, .. } = self.threads[thread.index()];
+        self.threads[thread.index()].joined = now;
+        let is_behind = |item: u32| item > thread.0 && self.threads[item as usize].joined == now;
+        let queue = self.queues[cpu].iter().skip_while(|member| member.key < deadline.get());
+        let equal = queue.take_while(|member| member.key == deadline.get());
+        let behind: Vec<u32> = equal.map(|member| member.item).filter(|item| is_behind(*item)).collect();
+        self.insert(cpu, thread);
+        for other in behind.into_iter().map(ThreadId) {
+            self.remove(cpu, other);
+            self.insert(cpu, other);
+        }
+    }
+
+    /// A thread leaves it, where it is there.
+    pub fn remove(&mut self, cpu: usize, thread: ThreadId) {
+        if let Some((key, order)) = self.threads[thread.index()].place.take() {
+            self.queues[cpu].remove(key, order);
+        }
+    }
+
+    /// Whether a thread comes before what a CPU runs.
+    pub fn comes_before(&self, hardware: &Hardware, cpu: usize, thread: ThreadId) -> bool {
+        let Some(current) = hardware.current(cpu) else { return true };
+        let rank = hardware.thread(current).rank;
+        let is_earlier = || self.deadline(thread) < self.deadline(current);
+        rank > self.rank || rank == self.rank && (!self.is_queued(current) || is_earlier())
+    }
+
+    /// The CPU for a thread: its own where that has nothing of the class or more important, else one without, else the one with the latest
+    /// deadline, where that is later.
+    pub fn target(&self, hardware: &Hardware, thread: ThreadId) -> Option<usize> {
+        let t = hardware.thread(thread);
+        let runs = |cpu: usize| hardware.current(cpu).map(|current| hardware.thread(current).rank);
+        let is_free =
+            |cpu: usize| runs(cpu).is_none_or(|rank| rank > self.rank) && self.queues[cpu].is_empty();
+        let cpus = self.queues.len();
+        let nearest = (0..cpus).map(|step| (t.cpu + step) % cpus).filter(|cpu| t.may_run_on(*cpu));
+        let latest = |cpu: &usize| self.queues[*cpu].first().map_or(i64::MAX, |first| first.key);
+        nearest.clone().find(|cpu| is_free(*cpu)).or_else(|| {
+            let candidates = nearest.filter(|cpu| runs(*cpu).is_none_or(|rank| rank >= self.rank));
+            let found = candidates.max_by_key(latest)?;
+            (latest(&found) > self.deadline(thread).get()).then_some(found)
+        })
+    }
+
+    /// A thread was preempted: it may run where a later deadline does.
+    pub fn preempted(&self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
+        if self.is_queued(thread)
+            && let Some(target) = self.target(hardware, thread).filter(|target| *target != cpu)
+        {
+            hardware.reschedule(target);
+        }
+    }
+
+    /// As [`crate::cpu::policy::CpuPolicy::pulls_from`].
+    pub fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+        let mut best = self.queues[cpu].first().map_or(i64::MAX, |first| first.key);
+        self.found = None;
+        for (other, queue) in self.queues.iter().enumerate().filter(|(other, _)| *other != cpu) {
+            let current = hardware.current(other).map(|thread| thread.0);
+            let fits = |item: u32| Some(item) != current && hardware.thread(ThreadId(item)).may_run_on(cpu);
+            if let Some(member) = queue.iter().find(|member| fits(member.item))
+                && member.key < best
+            {
+                (best, self.found) = (member.key, Some((ThreadId(member.item), other)));
+            }
+        }
+        self.found.map(|(_, from)| from)
+    }
+
+    /// Takes what [`Earliest::pulls_from`] has found.
+    pub fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
+        if let Some((thread, from)) = self.found.take() {
+            self.remove(from, thread);
+            hardware.move_waiting(thread, cpu);
+            self.insert(cpu, thread);
+        }
+    }
+}
