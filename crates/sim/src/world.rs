@@ -405,6 +405,9 @@ impl SimWorld {
         if !platform.overheads.are_none() {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
         }
+        if !platform.features.is_empty() {
+            environment.insert("features".to_owned(), platform.features.join(" "));
+        }
         environment.extend(stage.disks.iter().cloned());
         environment.extend(links::in_force(workload));
         for row in workload.loads.iter().map(|load| load.kind.row()) {
