@@ -6,6 +6,7 @@ mod common;
 use common::{Bench, FAIR, ms, nice, us};
 use surety_model::platform::Platform;
 use surety_model::workload::PolicySpec;
+use surety_model::world::{Unobserved, World as _};
 use surety_sim::cpu::hardware::{GroupSpec, Scheduling};
 use surety_sim::cpu::program::Step;
 use surety_units::Nanos;
@@ -65,6 +66,44 @@ fn who_wakes_beside_a_protected_thread() {
             "{} {features} {scheduling:?}",
             of(1).name
         );
+    }
+}
+
+/// The EEVDF series: beside the spinner a slice of 34.6 us ends its protection where `PREEMPT_SHORT` has it, one of 204.8 ms does not.
+#[test]
+fn latency_nice_of_eevdf_is_a_slice() {
+    for (of, latency_nice, end) in [
+        (Platform::linux_6_18 as fn(u32) -> Platform, -20, us(700)),
+        (Platform::linux_6_18, 0, us(2200)),
+        (Platform::linux_6_18, 19, us(2200)),
+        (Platform::linux_6_12, -20, us(700)),
+        (Platform::linux_6_6, -20, us(2200)),
+    ] {
+        let scheduling = Scheduling::Policy(PolicySpec::LatencyNice { nice: 0, latency_nice });
+        assert_eq!(ends_beside_a_spinner(of, "", scheduling), end, "{} {latency_nice}", of(1).name);
+    }
+}
+
+/// The CFS series, with 4 ms as what a sleeper is placed before the least virtual time. One that ran to 2 ms wakes where the spinner is at
+/// 0.5, 1.5 ms ahead: with -20 it preempts up to `4 - 4/3` ms ahead, else it waits for the tick of 7 ms, when the slice of 4 ms is over. One
+/// that wakes 4 ms behind preempts unless its offset and 4/3 ms are more than that: 2 ms with 10, 3.8 ms with 19.
+#[test]
+fn latency_nice_of_cfs_shifts_wakeup_preemption() {
+    let scheduling = |latency_nice| Scheduling::Policy(PolicySpec::LatencyNice { nice: 0, latency_nice });
+    for (latency_nice, end) in [(-20, us(2700)), (0, us(7200))] {
+        let mut bench = Bench::new(platform(Platform::linux_6_1, ms(1), "NO_START_DEBIT"));
+        let [sleep, work] = wakes(us(2500), us(200));
+        let thread = bench.spawn(scheduling(latency_nice), ms(0), &[Step::Run(ms(2)), sleep, work]);
+        bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+        bench.run(ms(30));
+        assert_eq!(bench.finished(thread)[2], end, "{latency_nice}");
+    }
+    for (latency_nice, end) in [(0, us(20_700)), (10, us(20_700)), (19, us(21_200))] {
+        let mut bench = Bench::new(platform(Platform::linux_6_1, ms(1), ""));
+        let thread = bench.spawn(scheduling(latency_nice), ms(0), &wakes(us(20_500), us(200)));
+        bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+        bench.run(ms(60));
+        assert_eq!(bench.finished(thread)[1], end, "{latency_nice}");
     }
 }
 
@@ -224,4 +263,35 @@ fn last_buddy() {
         let behind = ran(us(100_810), us(100_900));
         assert_eq!(before == behind, goes_on, "{features}: {before:?} {behind:?}");
     }
+}
+
+#[test]
+fn muqss_refuses_a_latency_nice() {
+    let text = "[[task]]\nname = 't'\nwork = 'forever'\nlatency_nice = -5\n";
+    let record = common::simulate(text, 1, 1);
+    let said = &record.in_force.environment["latency_nice"];
+    assert!(said.contains("a slice, unvalidated"), "{said}");
+    let schedulers = ["deadline", "realtime", "muqss"].map(str::to_owned).to_vec();
+    let world = surety_sim::SimWorld::new(Platform { schedulers, ..Platform::linux_6_18(1) });
+    let workload = common::workload(text);
+    let refused = world.run(&workload, &common::options(1, 1), &mut Unobserved).unwrap_err().to_string();
+    assert!(refused.contains("MuQSS has no latency nice"), "{refused}");
+    assert_eq!(world.objections(&workload).len(), 1);
+}
+
+/// Two CPUs in use all the time, of which the second goes idle at 400 ms. With what balancing saw last, beyond 85 %, who wakes on the
+/// first looks at no other and waits for its spinner's slice; without `SIS_UTIL` it finds the idle one at once.
+#[test]
+fn sis_util() {
+    let ends = |features: &str| {
+        let machine = Platform { cpus: 2, ..platform(Platform::linux_6_18, ms(3), features) };
+        let mut bench = Bench::new(machine);
+        let thread = bench.spawn(FAIR, ms(0), &wakes(us(401_300), us(100)));
+        bench.spawn_as(FAIR, None, Some(0), ms(0), &[Step::RunForever]);
+        bench.spawn_as(FAIR, None, Some(1), ms(0), &[Step::Run(ms(400))]);
+        bench.run(ms(500));
+        bench.finished(thread)[1]
+    };
+    assert_eq!(ends("NO_SIS_UTIL"), us(401_400));
+    assert!(ends("") >= ms(402), "{}", ends(""));
 }

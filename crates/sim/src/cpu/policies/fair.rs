@@ -333,9 +333,13 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let queue = queue_of(self.cpus, t.group, t.cpu);
         let mut entity = Entity::new(weight::of(&t.asked), slice, queue);
         entity.thread = Some(thread);
+        let place = self.queues.entities.len();
         self.balance.admit(t.cpu, hardware.now());
-        self.of_thread.push(self.queues.entities.len());
+        self.of_thread.push(place);
         self.queues.entities.push(entity);
+        if let Scheduling::Policy(PolicySpec::LatencyNice { latency_nice, .. }) = t.asked {
+            self.queues.set_latency_nice(place, latency_nice);
+        }
     }
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, arrival: Arrival) -> usize {

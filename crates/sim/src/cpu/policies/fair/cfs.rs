@@ -7,7 +7,8 @@
 //! a slice behind it.
 //!
 //! All times come from the smallest granularity, the platform's base slice, as the kernel's constants are to each other: period 8,
-//! wake-up granularity 4/3. What its features (`kernel/sched/features.h`) change is in lengths and in [`Features`].
+//! wake-up granularity 4/3. A latency nice `n` (V. Guittot's series of 2022) shifts that granularity: one that wakes may be `51.2 n / 1024` of what a sleeper
+//! is placed before the least virtual time further ahead of the running one, or has to be that much further behind it. What its features (`kernel/sched/features.h`) change is in lengths and in [`Features`].
 
 use std::ops::{Deref, DerefMut};
 
@@ -136,8 +137,19 @@ impl Cfs {
     /// By how much an entity is ahead of another, in granularities: 1 more than one, 0 less, -1 not at all
     /// (`wakeup_preempt_entity`).
     fn ahead(&self, entity: usize, of: usize) -> i32 {
-        let ahead = self.queues.entities[entity].virtual_time - self.queues.entities[of].virtual_time;
+        let [e, o] = [entity, of].map(|e| &self.queues.entities[e]);
+        let ahead = e.virtual_time - o.virtual_time - self.latency_offset(e.latency_offset, o.latency_offset);
         if ahead <= 0 { -1 } else { i32::from(ahead > self.queues.virtual_span(of, self.wakeup_granularity)) }
+    }
+}
+
+impl Cfs {
+    /// By how much more an entity may be ahead of another: the other's offset, less its own where either is in a hurry
+    /// (`wakeup_latency_gran`).
+    #[inline]
+    fn latency_offset(&self, own: i64, other: i64) -> i64 {
+        let offset = if own < 0 || other < 0 { other - own } else { other };
+        offset.min(self.granularity * (ENTITIES_OF_A_PERIOD - 1))
     }
 }
 
@@ -181,6 +193,12 @@ impl Rule for Cfs {
     }
 
     fn set_slice(&mut self, _entity: usize, _slice: i64) {}
+
+    /// `51.2 n` rounded, from -1024 to 973.
+    fn set_latency_nice(&mut self, entity: usize, latency_nice: i32) {
+        let rounded = (i64::from(latency_nice) * 512 + 5 * i64::from(latency_nice.signum())) / 10;
+        self.queues.entities[entity].latency_offset = rounded * self.credit / 1024;
+    }
 
     fn shortest_slice(&self, _queue: usize) -> i64 {
         self.queues.base_slice

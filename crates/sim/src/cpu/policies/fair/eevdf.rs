@@ -16,6 +16,7 @@
 use std::ops::{Deref, DerefMut};
 
 use surety_model::platform::Platform;
+use surety_model::weight::nice_weight;
 
 use crate::cpu::policy::Arrival;
 
@@ -275,6 +276,13 @@ impl<V: Version> Rule for Eevdf<V> {
         }
     }
 
+    /// The base slice over the weight of a thread of that nice (the EEVDF series of 2023, P. Zijlstra), in whole ns.
+    fn set_latency_nice(&mut self, entity: usize, latency_nice: i32) {
+        let slice = scaled(self.queues.base_slice, UNIT, nice_weight(latency_nice)).max(1);
+        self.queues.own_slices |= slice != self.queues.base_slice;
+        self.queues.entities[entity].slice = slice;
+    }
+
     fn shortest_slice(&self, queue: usize) -> i64 {
         if !self.queues.own_slices {
             return self.queues.base_slice;
@@ -518,6 +526,19 @@ mod tests {
             rule.reweight(0, UNIT / 2);
             let e = &rule.queues.entities[0];
             assert_eq!((e.virtual_time, e.deadline - e.virtual_time), (at, 4_000_000));
+        }
+    }
+
+    /// Of a base slice of 3 ms, as the series has it: `3 ms * 1024 / weight`.
+    #[test]
+    fn a_latency_nice_is_a_slice() {
+        let platform = Platform { base_slice: surety_units::Nanos::new(SLICE_NS), ..Platform::linux_6_18(1) };
+        let mut rule = Eevdf::<Changed>::new(&platform, 1);
+        rule.queues.entities.push(Entity::new(UNIT, SLICE_NS, 0));
+        for (latency_nice, slice) in [(-20, 34_609), (-10, 321_742), (0, SLICE_NS), (19, 204_800_000)] {
+            rule.set_latency_nice(0, latency_nice);
+            assert_eq!(rule.queues.entities[0].slice, slice, "{latency_nice}");
+            assert!(latency_nice == -20 || rule.queues.own_slices);
         }
     }
 

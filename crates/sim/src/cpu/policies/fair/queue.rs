@@ -38,6 +38,8 @@ pub(super) struct Entity {
     pub(super) delayed: bool,
     /// Whether it has just been made; known where woken ones are nominated (`NEXT_BUDDY`).
     pub(super) is_new: bool,
+    /// By how much more another one that runs may be ahead of it until it gives way, ns (CFS with latency nice).
+    pub(super) latency_offset: i64,
     pub(super) queue: usize,
     /// Its order among those that wait in it.
     pub(super) order: u64,
@@ -62,6 +64,7 @@ impl Entity {
             queued: false,
             delayed: false,
             is_new: false,
+            latency_offset: 0,
             queue,
             order: 0,
             owns: None,
@@ -364,6 +367,9 @@ pub(super) trait Rule: DerefMut<Target = Queues> {
 
     /// Gives an entity a slice; one that waits keeps its place.
     fn set_slice(&mut self, entity: usize, slice: i64);
+
+    /// Gives a thread's entity, in no queue yet, a latency nice of -20..=19.
+    fn set_latency_nice(&mut self, entity: usize, latency_nice: i32);
 
     /// The shortest slice of the queued entities.
     fn shortest_slice(&self, queue: usize) -> i64;
