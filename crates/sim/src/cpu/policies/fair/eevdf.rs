@@ -355,15 +355,16 @@ impl<V: Version> Rule for Eevdf<V> {
         let e = &mut self.queues.entities[entity];
         let queue = e.queue;
         e.virtual_time += passed;
-        let is_protected = e.virtual_time < e.protected;
         let is_over = e.virtual_time >= e.deadline;
         if is_over {
             let (from, slice) = (e.virtual_time, e.slice);
             let span = self.queues.virtual_span(entity, slice);
             self.queues.entities[entity].deadline = from + span;
             self.rebase(queue);
+        } else if e.virtual_time < e.protected {
+            return false;
         }
-        if self.queues.queues[queue].count == 1 || !is_over && is_protected {
+        if self.queues.queues[queue].count == 1 {
             return false;
         }
         let form = self.version.form();
