@@ -16,7 +16,7 @@ fn platform(of: fn(u32) -> Platform, base_slice: Nanos, features: &str) -> Platf
     let platform = Platform { base_slice, tick: ms(1), tick_phase: Some(Nanos::ZERO), ..of(1) };
     let mut platform = Platform { fair_server: None, realtime_limit: None, ..platform };
     let words: Vec<&str> = features.split('+').filter(|word| !word.is_empty()).collect();
-    platform.set_features(&words).unwrap();
+    platform.set_features(&words).expect("the version has them");
     platform
 }
 
