@@ -5,10 +5,11 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 
 /// What `sched_setattr` takes for a policy. [`PolicySpec::Deadline`] without its reservation is the default
-/// policy: the reservation brings the class. So is one no kernel has, which no world with a kernel runs.
+/// policy: the reservation brings the class. So is one no kernel has, and a latency nice is left out: no world with a kernel runs them.
 pub fn attr_of_policy(policy: PolicySpec) -> SchedAttr {
     let policy = match policy {
         PolicySpec::Fair { nice, slice } => SchedPolicy::Other { nice, slice },
+        PolicySpec::LatencyNice { nice, .. } => SchedPolicy::Other { nice, slice: None },
         PolicySpec::Batch { nice } => SchedPolicy::Batch { nice },
         PolicySpec::Idle => SchedPolicy::Idle,
         PolicySpec::Fifo { priority } => SchedPolicy::Fifo { priority },

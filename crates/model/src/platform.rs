@@ -1,6 +1,7 @@
 //! [`Platform`]: what the machine is, as far as scheduling depends on it.
 
 pub mod changes;
+pub mod features;
 mod overheads;
 
 use serde::{Deserialize, Serialize};
@@ -159,6 +160,7 @@ pub const PROFILES: &[(&str, Profile)] = &[
     ("linux-7.2", Platform::linux_7_2),
     ("linux-6.18", Platform::linux_6_18),
     ("linux-6.12", Platform::linux_6_12),
+    ("linux-6.6", Platform::linux_6_6),
     ("linux-6.1", Platform::linux_6_1),
 ];
 
@@ -245,6 +247,9 @@ pub struct Platform {
     /// Its schedulers by their words, the most important first.
     #[serde(rename = "class_order")]
     pub schedulers: Vec<String>,
+    /// Features of the fair class that are otherwise than when that kernel starts: `NO_RUN_TO_PARITY` ([`features`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
     /// What the kernel's own work takes of the CPUs.
     #[serde(flatten)]
     pub overheads: Overheads,
@@ -307,6 +312,7 @@ impl Platform {
             files: Vec::new(),
             autogroup: true,
             schedulers: schedulers("fair"),
+            features: Vec::new(),
             overheads: Overheads::NONE,
             others: Vec::new(),
             realtime: None,
@@ -355,11 +361,23 @@ impl Platform {
         }
     }
 
+    /// A mainline 6.6 kernel at 250 Hz: between 6.1 and 6.12, with the throttling of the one and EEVDF as it came in, without
+    /// `DELAY_DEQUEUE`, `PREEMPT_SHORT` and slices that threads ask for. No kernel of the lab has this fair class.
+    pub fn linux_6_6(cpus: u32) -> Platform {
+        Platform {
+            name: "linux-6.6".to_owned(),
+            reclaiming: Reclaiming::ToCap,
+            schedulers: schedulers("eevdf-6.6"),
+            ..Platform::linux_6_1(cpus)
+        }
+    }
+
     /// The profile next to a kernel by its release, for what that kernel does not say of itself: a fair class of CFS up to 6.5,
-    /// of EEVDF that protects whole slices up to 6.16, with slices that end on a timer from 7.1.
+    /// of EEVDF without fair servers up to 6.11, that protects whole slices up to 6.16, with slices that end on a timer from 7.1.
     pub fn of_release(release: &str, cpus: u32) -> Platform {
         match version_of(release) {
             Some(version) if version < (6, 6) => Platform::linux_6_1(cpus),
+            Some(version) if version < (6, 12) => Platform::linux_6_6(cpus),
             Some(version) if version < (6, 17) => Platform::linux_6_12(cpus),
             Some(version) if version >= (7, 1) => Platform::linux_7_2(cpus),
             _ => Platform::linux_6_18(cpus),
@@ -433,6 +451,9 @@ impl Platform {
             parts.push(format!("realtime throttling{to}"));
         } else if self.fair_server.is_none() {
             parts.push("no fair server".to_owned());
+        }
+        if self.fair_version().is_some() && !self.is_fair_class_validated() {
+            parts.push("fair class unvalidated".to_owned());
         }
         if !self.overheads.are_none() {
             parts.push(format!("overheads {}", self.overheads));

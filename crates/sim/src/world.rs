@@ -84,7 +84,7 @@ impl World for SimWorld {
     }
 
     fn objections(&self, workload: &Workload) -> Vec<WorldError> {
-        build::objections(workload)
+        build::objections(workload, &self.platform)
     }
 
     fn run(
@@ -404,6 +404,14 @@ impl SimWorld {
         ]);
         if !platform.overheads.are_none() {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
+        }
+        if !platform.features.is_empty() {
+            environment.insert("features".to_owned(), platform.features.join(" "));
+        }
+        if workload.latency_nice().is_some() {
+            let is_cfs = platform.fair_version().is_some_and(|version| version.scheduler.starts_with("cfs"));
+            let what = if is_cfs { "an offset of wake-up preemption" } else { "a slice" };
+            environment.insert("latency_nice".to_owned(), format!("{what}, unvalidated: no kernel has it"));
         }
         environment.extend(stage.disks.iter().cloned());
         environment.extend(links::in_force(workload));

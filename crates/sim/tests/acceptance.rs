@@ -10,7 +10,6 @@ use surety_model::weight::nice_weight;
 use surety_model::workload::PolicySpec;
 use surety_sim::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use surety_sim::cpu::program::Step;
-use surety_sim::cpu::times::Times;
 use surety_stats::Pcg;
 use surety_units::{Bandwidth, Nanos};
 
@@ -117,18 +116,14 @@ fn a16_nice_values_of_different_groups_are_not_compared() {
     }
 }
 
-/// A17: a spinner of nice -20 beside a thousand of nice 0 has 7.98 % whatever its slice; with the 34.6 us that the series of 2023 gives latency-nice
-/// -20 of a slice of 3 ms it waits less.
+/// A17: a spinner of nice -20 beside a thousand of nice 0 has 7.98 % whatever its latency nice; with -20, a slice of 34.6 us of 3 ms in
+/// the series of 2023, it waits less.
 #[test]
 fn a17_a_short_slice_beside_a_thousand_spinners_is_not_a_larger_share() {
-    let slice_of =
-        |latency_nice: i32| Nanos::from_millis(3).mul_ratio(1024, nice_weight(latency_nice).unsigned_abs());
-    assert_eq!(slice_of(-20).div_floor(us(1)), 34);
-    let run = |slice: Nanos| {
-        let times = Times { slice_min: us(1), ..Times::KERNEL };
+    let run = |latency_nice: i32| {
         let platform = Platform { tick: ms(1), base_slice: ms(3), ..without_server(Platform::linux_6_18(1)) };
-        let mut bench = Bench::with_times(platform, times, Vec::new(), false);
-        let policy = PolicySpec::Fair { nice: -20, slice: Some(slice) };
+        let mut bench = Bench::new(platform);
+        let policy = PolicySpec::LatencyNice { nice: -20, latency_nice };
         let high = bench.spawn(Scheduling::Policy(policy), ms(0), &[Step::RunForever]);
         (0..1000).for_each(|_| _ = bench.spawn(FAIR, ms(0), &[Step::RunForever]));
         bench.run(Nanos::from_secs(10));
@@ -138,7 +133,7 @@ fn a17_a_short_slice_beside_a_thousand_spinners_is_not_a_larger_share() {
         let share = (bench.run_of(high) - before).as_secs_f64() / 30.0;
         (share, bench.machine.waits(high).1)
     };
-    let (base, short) = (run(slice_of(0)), run(slice_of(-20)));
+    let (base, short) = (run(0), run(-20));
     let theory = 88_761.0 / (88_761.0 + 1000.0 * 1024.0);
     assert!((theory - 0.0798_f64).abs() < 1e-4);
     assert!((base.0 - theory).abs() < 0.001 && (short.0 - theory).abs() < 0.001, "{base:?} {short:?}");

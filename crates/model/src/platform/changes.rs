@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use surety_units::{CpuSet, Nanos};
 
-use super::{Enforcement, FairServer, Overheads, Platform, RealtimeLimit, scale_of};
+use super::{Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, scale_of};
 
 /// A key: what its value looks like, what it says, and how it is carried out.
 #[derive(Debug)]
@@ -66,6 +66,16 @@ pub const KEYS: &[KeyRow] = &[
         example: "realtime+deadline+fair",
         about: "schedulers, the most important first; those left out are those of linux-6.18",
         set: set_class_order,
+    },
+    KeyRow {
+        word: "features",
+        value: "NAME+NO_NAME+...",
+        example: "NO_RUN_TO_PARITY+NEXT_BUDDY",
+        about: "features of the fair class that are otherwise than at boot (/sys/kernel/debug/sched/features)",
+        set: |platform, value| {
+            let words: Vec<&str> = value.split('+').map(str::trim).collect();
+            platform.set_features(&words)
+        },
     },
     KeyRow {
         word: "autogroup",
@@ -306,7 +316,12 @@ impl FromStr for PlatformChanges {
         }
         changes.sort_unstable();
         let changes = PlatformChanges(changes);
-        changes.on(&Platform::linux_6_18(1)).map(|_| changes)
+        // What one of the known machines can have is tried on the one it is for.
+        let mut tried = PROFILES.iter().map(|(_, profile)| changes.on(&profile(1)));
+        match changes.on(&Platform::linux_6_18(1)) {
+            Err(error) if !tried.any(|changed| changed.is_ok()) => Err(error),
+            _ => Ok(changes),
+        }
     }
 }
 
@@ -356,6 +371,19 @@ mod tests {
         );
     }
 
+    /// Features are those of the fair class that the machine has with the other changes.
+    #[test]
+    fn features_are_those_of_the_machine_that_is_changed() {
+        let changed = |text: &str, machine: Platform| text.parse::<PlatformChanges>()?.on(&machine);
+        let sleepers = "features=NO_GENTLE_FAIR_SLEEPERS";
+        assert_eq!(changed(sleepers, Platform::linux_6_1(1)).unwrap().features, ["NO_GENTLE_FAIR_SLEEPERS"]);
+        assert!(
+            changed(sleepers, Platform::linux_6_18(1)).unwrap_err().contains("has no GENTLE_FAIR_SLEEPERS")
+        );
+        let of_cfs = format!("{sleepers},class-order=deadline+realtime+cfs-6.1");
+        assert!(changed(&of_cfs, Platform::linux_6_18(1)).is_ok());
+    }
+
     #[test]
     fn what_no_machine_can_be_is_refused_with_what_it_may_be() {
         for (text, words) in [
@@ -374,6 +402,8 @@ mod tests {
             ("switch-cost=2s", "a time from 0s to 1s"),
             ("switch-cost=much", "switch-cost=2us"),
             ("overheads=2us", "each cost has a key of its own"),
+            ("features=SLOW", "no feature `SLOW`: the fair class of 6.17 to 7.0 has PLACE_LAG"),
+            ("features=NO_WA_BIAS", "WA_BIAS is on in the simulator: the simulator does not know"),
         ] {
             let error = text.parse::<PlatformChanges>().unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

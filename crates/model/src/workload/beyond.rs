@@ -31,6 +31,9 @@ impl Workload {
         if let Some(path) = self.simulated_policy() {
             return Some((path, "no kernel has its policy; try `--on sim`"));
         }
+        if let Some(path) = self.latency_nice() {
+            return Some((path, "no mainline kernel has `latency_nice`; leave it out, or try `--on sim`"));
+        }
         activities
             .is_empty()
             .then(|| ("workload".to_owned(), "there is nothing in it to run; add a [[task]]"))
@@ -38,10 +41,18 @@ impl Workload {
 
     /// The first task or load, by its path, whose policy no kernel has.
     pub fn simulated_policy(&self) -> Option<String> {
+        self.first_with(|policy| matches!(policy, PolicySpec::Simulated { .. }))
+    }
+
+    /// The first task or load, by its path, with a latency nice.
+    pub fn latency_nice(&self) -> Option<String> {
+        self.first_with(|policy| matches!(policy, PolicySpec::LatencyNice { .. }))
+    }
+
+    fn first_with(&self, is_looked_for: impl Fn(PolicySpec) -> bool) -> Option<String> {
         let tasks = self.tasks.iter().map(|task| (ActivityKind::Task, &task.name, task.policy));
         let loads = self.loads.iter().map(|load| (ActivityKind::Load, &load.name, load.policy));
-        let is_simulated = |policy| matches!(policy, PolicySpec::Simulated { .. });
-        let found = tasks.chain(loads).find(|(.., policy)| is_simulated(*policy));
+        let found = tasks.chain(loads).find(|(.., policy)| is_looked_for(*policy));
         found.map(|(kind, name, _)| kind.path(name))
     }
 }
@@ -56,4 +67,24 @@ fn beyond(disk: &Disk) -> Option<(String, &'static str)> {
         return None;
     };
     Some((format!("disk.{}", disk.name), why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distribution::TimeDistribution;
+    use crate::workload::Task;
+    use surety_units::Nanos;
+
+    #[test]
+    fn kernels_are_not_asked_for_a_latency_nice() {
+        let mut task =
+            Task::periodic("t", Nanos::from_millis(10), TimeDistribution::Constant(Nanos::from_millis(1)));
+        task.policy = PolicySpec::LatencyNice { nice: 0, latency_nice: -20 };
+        let mut workload = Workload { tasks: vec![task], ..Workload::default() };
+        let (path, why) = workload.beyond_kernels().unwrap();
+        assert!(path == "task.t" && why.contains("no mainline kernel has `latency_nice`"), "{path}: {why}");
+        workload.tasks[0].policy = PolicySpec::default();
+        assert_eq!(workload.beyond_kernels(), None);
+    }
 }

@@ -14,6 +14,13 @@ pub enum PolicySpec {
         /// Slice of its own, 0.1 to 100 ms.
         slice: Option<Nanos>,
     },
+    /// `SCHED_OTHER` with a latency nice, which two series of patches proposed and no mainline kernel has.
+    LatencyNice {
+        /// -20..=19.
+        nice: i32,
+        /// -20..=19.
+        latency_nice: i32,
+    },
     /// `SCHED_BATCH`.
     Batch {
         /// -20..=19.
@@ -53,6 +60,8 @@ pub struct PolicyParameters {
     pub nice: i32,
     /// The key `slice`.
     pub slice: Option<Nanos>,
+    /// The key `latency_nice`, -20..=19.
+    pub latency_nice: Option<i32>,
 }
 
 /// A policy as a workload names it.
@@ -60,14 +69,14 @@ pub struct PolicyParameters {
 pub struct PolicyRow {
     /// The word: the `fifo` of `fifo:80`.
     pub word: &'static str,
-    /// The parameters it takes: `priority`, which follows the word, the keys `nice` and `slice`, `reservation`, without which there
-    /// is no such thread, and `deadline`, which is its reservation's, or where it has none that of each job.
+    /// The parameters it takes: `priority`, which follows the word, the keys `nice`, `slice` and `latency_nice`, `reservation`, without which
+    /// there is no such thread, and `deadline`, which is its reservation's, or where it has none that of each job.
     takes: &'static [&'static str],
 }
 
 /// Every policy a workload can name; one that is no variant of [`PolicySpec`] is [`PolicySpec::Simulated`].
 pub const POLICIES: &[PolicyRow] = &[
-    PolicyRow { word: "fair", takes: &["nice", "slice"] },
+    PolicyRow { word: "fair", takes: &["nice", "slice", "latency_nice"] },
     PolicyRow { word: "batch", takes: &["nice"] },
     PolicyRow { word: "idle", takes: &[] },
     PolicyRow { word: "deadline", takes: &["reservation"] },
@@ -91,9 +100,13 @@ impl PolicyRow {
     }
 
     /// The policy with those of these parameters that it takes.
-    pub fn with(&self, PolicyParameters { priority, nice, slice }: PolicyParameters) -> PolicySpec {
+    pub fn with(&self, parameters: PolicyParameters) -> PolicySpec {
+        let PolicyParameters { priority, nice, slice, latency_nice } = parameters;
         match self.word {
-            "fair" => PolicySpec::Fair { nice, slice },
+            "fair" => match latency_nice {
+                Some(latency_nice) => PolicySpec::LatencyNice { nice, latency_nice },
+                None => PolicySpec::Fair { nice, slice },
+            },
             "batch" => PolicySpec::Batch { nice },
             "idle" => PolicySpec::Idle,
             "deadline" => PolicySpec::Deadline,
@@ -112,7 +125,7 @@ impl PolicySpec {
     /// The word of its row.
     pub fn word(self) -> &'static str {
         match self {
-            PolicySpec::Fair { .. } => "fair",
+            PolicySpec::Fair { .. } | PolicySpec::LatencyNice { .. } => "fair",
             PolicySpec::Batch { .. } => "batch",
             PolicySpec::Idle => "idle",
             PolicySpec::Fifo { .. } => "fifo",
@@ -152,14 +165,19 @@ impl PolicySpec {
 
     /// Its parameters; 0 and none for those it does not take.
     pub fn parameters(self) -> PolicyParameters {
-        let (priority, nice, slice) = match self {
-            PolicySpec::Fair { nice, slice } => (0, nice, slice),
-            PolicySpec::Batch { nice } => (0, nice, None),
-            PolicySpec::Fifo { priority } | PolicySpec::RoundRobin { priority } => (priority, 0, None),
-            PolicySpec::Simulated { priority, nice, .. } => (priority, nice, None),
-            PolicySpec::Idle | PolicySpec::Deadline => (0, 0, None),
-        };
-        PolicyParameters { priority, nice, slice }
+        let none = PolicyParameters::default();
+        match self {
+            PolicySpec::Fair { nice, slice } => PolicyParameters { nice, slice, ..none },
+            PolicySpec::LatencyNice { nice, latency_nice } => {
+                PolicyParameters { nice, latency_nice: Some(latency_nice), ..none }
+            }
+            PolicySpec::Batch { nice } => PolicyParameters { nice, ..none },
+            PolicySpec::Fifo { priority } | PolicySpec::RoundRobin { priority } => {
+                PolicyParameters { priority, ..none }
+            }
+            PolicySpec::Simulated { priority, nice, .. } => PolicyParameters { priority, nice, ..none },
+            PolicySpec::Idle | PolicySpec::Deadline => none,
+        }
     }
 
     /// The priority of a realtime policy of the kernel, 1..=99.
@@ -179,13 +197,16 @@ impl Default for PolicySpec {
 
 impl std::fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let PolicyParameters { priority, nice, .. } = self.parameters();
+        let PolicyParameters { priority, nice, latency_nice, .. } = self.parameters();
         f.write_str(self.word())?;
         if priority != 0 {
             write!(f, ":{priority}")?;
         }
         if nice != 0 {
             write!(f, " nice {nice}")?;
+        }
+        if let Some(latency_nice) = latency_nice {
+            write!(f, " latency nice {latency_nice}")?;
         }
         Ok(())
     }
@@ -198,13 +219,22 @@ mod tests {
     /// A row makes the policy of its own word, with the parameters it says it takes and no others.
     #[test]
     fn rows_and_policies_say_the_same() {
-        let all = PolicyParameters { priority: 7, nice: -3, slice: Some(Nanos::from_millis(2)) };
+        let slice = Some(Nanos::from_millis(2));
+        let all = PolicyParameters { priority: 7, nice: -3, slice, latency_nice: None };
         for row in POLICIES {
             let policy = row.with(all);
             let taken = policy.parameters();
             assert_eq!(policy.word(), row.word);
             let takes = (taken.priority == 7, taken.nice == -3, taken.slice.is_some());
             assert_eq!(takes, (row.takes("priority"), row.takes("nice"), row.takes("slice")), "{}", row.word);
+            let latency = row.with(PolicyParameters { latency_nice: Some(-5), slice: None, ..all });
+            assert_eq!(
+                latency.parameters().latency_nice.is_some(),
+                row.takes("latency_nice"),
+                "{}",
+                row.word
+            );
+            assert_eq!(latency.word(), row.word);
             assert_eq!(POLICIES.iter().filter(|other| other.word == row.word).count(), 1, "{}", row.word);
         }
     }
@@ -212,7 +242,7 @@ mod tests {
     #[test]
     fn a_policy_no_kernel_has_is_its_row_with_its_parameters() {
         let row = PolicyRow { word: "iso", takes: &["nice"] };
-        let policy = row.with(PolicyParameters { nice: 5, priority: 9, slice: None });
+        let policy = row.with(PolicyParameters { nice: 5, priority: 9, ..PolicyParameters::default() });
         assert_eq!(policy, PolicySpec::Simulated { word: "iso", priority: 0, nice: 5 });
         assert_eq!((policy.to_string().as_str(), policy.realtime_priority()), ("iso nice 5", None));
     }

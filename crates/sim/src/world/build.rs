@@ -105,7 +105,7 @@ pub(super) fn stage(
     cpus: &CpuSet,
     events: bool,
 ) -> Result<Stage, WorldError> {
-    if let Some(objection) = objections(workload).into_iter().next() {
+    if let Some(objection) = objections(workload, &world.platform).into_iter().next() {
         return Err(objection);
     }
     let groups::Groups { specs: groups, io: io_groups, places } = groups::groups(workload)?;
@@ -167,8 +167,8 @@ pub(super) fn stage(
     Ok(builder.stage)
 }
 
-/// What of a workload is not simulated, whatever the machine.
-pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
+/// What of a workload is not simulated, on this machine or on any.
+pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldError> {
     let mut found = refused_kinds(NAME, workload, |row| row.simulator);
     let say = |row: &LoadRow, why: &str| {
         let is_simulated = |row: &&LoadRow| !matches!(row.simulator, Treatment::Refused { .. });
@@ -179,6 +179,11 @@ pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
     found.extend(refused_loads(NAME, workload, |row| row.simulator, say));
     found.extend(streams::objections(workload));
     found.extend(disks::objections(workload));
+    found.extend(workload.latency_nice().filter(|_| platform.fair_version().is_none()).map(|object| {
+        let why =
+            "MuQSS has no latency nice; leave it out, or name another fair class in `class-order`".to_owned();
+        WorldError::Unsupported { world: NAME.to_owned(), object, why }
+    }));
     found
 }
 

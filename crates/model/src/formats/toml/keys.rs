@@ -23,7 +23,7 @@ pub(super) fn command_text(reading: &mut Reading, field: &Field<'_>) -> Option<S
     Some(text.to_owned())
 }
 
-/// `policy`, `nice` and `slice` together.
+/// `policy`, `nice`, `slice` and `latency_nice` together.
 pub(super) fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
     let nice_field = table.field(reading, "nice");
     let nice = nice_field.as_ref().and_then(|f| f.integer(reading, -20..20)).map(|n| n as i32);
@@ -36,8 +36,14 @@ pub(super) fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
             format!("slice {} is outside the kernel's range of 100us to 100ms", time.to_exact_string());
         reading.wrong(field.span.clone(), message, "out of range", None);
     }
-    let given = PolicyParameters { nice: nice.unwrap_or(0), slice, priority: 0 };
-    let fair = PolicySpec::Fair { nice: given.nice, slice };
+    let latency_field = table.field(reading, "latency_nice");
+    let latency_nice = latency_field.as_ref().and_then(|f| f.integer(reading, -20..20)).map(|n| n as i32);
+    if let (Some(field), Some(_)) = (&latency_field, &slice_field) {
+        let message = "`slice` and `latency_nice` both say how long a slice is".to_owned();
+        reading.wrong(field.span.clone(), message, "leave one out", None);
+    }
+    let given = PolicyParameters { nice: nice.unwrap_or(0), slice, priority: 0, latency_nice };
+    let fair = POLICIES[0].with(given);
     let Some(field) = table.field(reading, "policy") else { return fair };
     let Some(text) = field.text(reading, "a policy such as \"fifo:80\"") else { return fair };
     let (word, priority) = text.split_once(':').map_or((text, None), |(w, p)| (w, Some(p)));
@@ -47,7 +53,8 @@ pub(super) fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
         reading.wrong(field.span, format!("`{text}` is no policy"), "not known", Some(known_policies()));
         return fair;
     };
-    for (given, name) in [(nice_field, "nice"), (slice_field, "slice")] {
+    let fields = [(nice_field, "nice"), (slice_field, "slice"), (latency_field, "latency_nice")];
+    for (given, name) in fields {
         if let Some(field) = given
             && !row.takes(name)
         {

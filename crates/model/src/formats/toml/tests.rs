@@ -377,6 +377,19 @@ fn mistakes_are_reported_at_their_place() {
         },
         Mistake { text: "work = \"5ms\"\ninstances = \"all\"", line: 5, column: 13, says: &["4 per-cpu"] },
         Mistake { text: "work = \"5ms\"\nslice = \"1s\"", line: 5, column: 9, says: &["100ms"] },
+        Mistake { text: "work = \"5ms\"\nlatency_nice = 20", line: 5, column: 16, says: &["-20", "19"] },
+        Mistake {
+            text: "work = \"5ms\"\nlatency_nice = 5\nslice = \"1ms\"",
+            line: 5,
+            column: 16,
+            says: &["both say how long a slice is"],
+        },
+        Mistake {
+            text: "work = \"5ms\"\nlatency_nice = 5\npolicy = \"batch\"",
+            line: 5,
+            column: 16,
+            says: &["takes no `latency_nice`"],
+        },
         Mistake {
             text: "phases = [{ run = \"1ms\" }, { lock = \"m\" }, { run = \"1ms\" }]\n[[resource]]\nname = \"m\"",
             line: 4,
@@ -551,9 +564,12 @@ mod laws {
 
     proptest! {
         #[test]
-        fn tasks_read_back(period in time(), work in work(), nice in -20i32..20, title in "\\PC*", jobs in 1u64..1 << 40) {
+        fn tasks_read_back(period in time(), work in work(), nice in -20i32..20, hurries: bool, title in "\\PC*", jobs in 1u64..1 << 40) {
             let mut task = Task::periodic("t", period, work);
             task.policy = PolicySpec::Fair { nice, slice: None };
+            if hurries {
+                task.policy = PolicySpec::LatencyNice { nice, latency_nice: -nice.max(-19) };
+            }
             task.jobs = Some(jobs);
             let workload = Workload { title: Some(title), tasks: vec![task], ..Workload::default() };
             let text = write(&workload);

@@ -123,9 +123,9 @@ impl Out<'_> {
     }
 
     fn policy(&mut self, policy: PolicySpec) {
-        let PolicyParameters { priority, nice, slice } = policy.parameters();
+        let PolicyParameters { priority, nice, slice, latency_nice } = policy.parameters();
         match (policy, priority) {
-            (PolicySpec::Fair { .. }, _) => {}
+            (PolicySpec::Fair { .. } | PolicySpec::LatencyNice { .. }, _) => {}
             (_, 0) => self.quoted("policy", policy.word()),
             _ => self.quoted("policy", &format!("{}:{priority}", policy.word())),
         }
@@ -133,6 +133,9 @@ impl Out<'_> {
             self.line("nice", &nice.to_string());
         }
         self.optional_time("slice", slice);
+        if let Some(latency_nice) = latency_nice {
+            self.line("latency_nice", &latency_nice.to_string());
+        }
     }
 
     fn instances(&mut self, key: &str, instances: Instances) {

@@ -15,9 +15,11 @@
 mod average;
 mod balance;
 mod cfs;
+mod classes;
 mod eevdf;
 mod queue;
 mod quota;
+mod version;
 mod weight;
 
 use surety_model::workload::PolicySpec;
@@ -28,10 +30,11 @@ use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::engine::Slot;
 
 use balance::{Balance, Taken};
-use cfs::Cfs;
-use eevdf::{Eevdf, V6_12, V6_18, V7_2};
-use queue::{Entity, NEXT, Queue, Queues, Rule};
+use queue::{Entity, NEXT, Queue, Queues, Rule, WakeupPreemption};
 use quota::Quotas;
+
+pub(super) use classes::plain_6_18;
+pub use classes::{cfs, eevdf_6_6, eevdf_6_12, eevdf_6_18, eevdf_7_2};
 
 /// The fair class.
 struct Fair<R> {
@@ -51,32 +54,12 @@ struct Fair<R> {
     slice_ends: Vec<Slot>,
 }
 
-/// The fair class of 6.1: CFS.
-pub fn cfs(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    Box::new(Fair::<Cfs>::new(hardware, rank))
-}
-
-/// The fair class of 6.12.
-pub fn eevdf_6_12(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    Box::new(Fair::<Eevdf<V6_12>>::new(hardware, rank))
-}
-
-/// The fair class of 6.18.
-pub fn eevdf_6_18(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    Box::new(Fair::<Eevdf<V6_18>>::new(hardware, rank))
-}
-
-/// The fair class of 7.2.
-pub fn eevdf_7_2(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    Box::new(Fair::<Eevdf<V7_2>>::new(hardware, rank))
-}
-
 impl<R: Rule> Fair<R> {
     /// For a machine without threads.
     fn new(hardware: &mut Hardware, rank: Rank) -> Fair<R> {
         let cpus = hardware.cpus.len();
-        let base_slice = hardware.platform.base_slice.get().max(1);
-        let mut queues = R::new(cpus, base_slice, hardware.platform.tick.get());
+        let mut queues = R::new(&hardware.platform, cpus);
+        let base_slice = queues.base_slice;
         let group_weights: Vec<i64> = hardware.groups.iter().map(weight::of_group).collect();
         for (group, spec) in hardware.groups.iter().enumerate() {
             for cpu in 0..cpus {
@@ -88,8 +71,8 @@ impl<R: Rule> Fair<R> {
                 queues.queues.push(Queue::below(entity, depth));
             }
         }
-        let balance = Balance::new(hardware, rank, R::NEWLY_IDLE_BY_RATE);
-        let timed = if R::TIMED { cpus } else { 0 };
+        let balance = Balance::new(hardware, rank, queues.search());
+        let timed = if queues.is_timed() { cpus } else { 0 };
         let number = |cpu: usize| u32::try_from(cpu).expect("fewer than 2^32 CPUs");
         let slice_ends = (0..timed).map(|cpu| hardware.add_timer(rank, number(cpu))).collect();
         let quotas = Quotas::new(hardware, rank, queues.queues.len());
@@ -107,7 +90,7 @@ impl<R: Rule> Fair<R> {
     /// The same when a thread has joined or left and no timer runs (`hrtick_update`).
     #[inline]
     fn time_slice_unless_timed(&self, hardware: &mut Hardware, cpu: usize) {
-        if R::TIMED
+        if self.queues.is_timed()
             && let (Some(timer), Some(current)) =
                 (self.slice_ends.get(cpu), hardware.current_of(cpu, self.rank))
             && !hardware.engine.is_armed(*timer)
@@ -339,7 +322,9 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let t = hardware.thread(thread);
         let slice = match t.asked {
-            Scheduling::Policy(PolicySpec::Fair { slice: Some(slice), .. }) if R::OWN_SLICES => {
+            Scheduling::Policy(PolicySpec::Fair { slice: Some(slice), .. })
+                if self.queues.has_own_slices() =>
+            {
                 self.queues.own_slices = true;
                 slice.clamp(hardware.times.slice_min, hardware.times.slice_max).get()
             }
@@ -348,9 +333,13 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let queue = queue_of(self.cpus, t.group, t.cpu);
         let mut entity = Entity::new(weight::of(&t.asked), slice, queue);
         entity.thread = Some(thread);
+        let place = self.queues.entities.len();
         self.balance.admit(t.cpu, hardware.now());
-        self.of_thread.push(self.queues.entities.len());
+        self.of_thread.push(place);
         self.queues.entities.push(entity);
+        if let Scheduling::Policy(PolicySpec::LatencyNice { latency_nice, .. }) = t.asked {
+            self.queues.set_latency_nice(place, latency_nice);
+        }
     }
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, arrival: Arrival) -> usize {
@@ -409,7 +398,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         prev: Option<ThreadId>,
         next: Option<ThreadId>,
     ) {
-        if R::TIMED && hardware.current(cpu).is_none() {
+        if self.queues.is_timed() && hardware.current(cpu).is_none() {
             hardware.engine.cancel(self.slice_ends[cpu]);
         }
         if self.cpus > 1 {
@@ -463,11 +452,22 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId) {
+        let is_idler = |s: Scheduling| s == Scheduling::Policy(PolicySpec::Idle);
+        if self.queues.nominates() && !is_idler(hardware.thread(woken).scheduling) {
+            self.queues.nominate(self.of_thread[current.index()], self.of_thread[woken.index()]);
+        }
         if hardware.cpus[cpu].reschedule {
             return;
         }
         let (running, new) = (hardware.thread(current).scheduling, hardware.thread(woken).scheduling);
         let (current, woken) = (self.of_thread[current.index()], self.of_thread[woken.index()]);
+        match self.queues.wakeup_preemption() {
+            WakeupPreemption::All => {}
+            WakeupPreemption::OfIdle if is_idler(running) && !is_idler(new) => {
+                return hardware.reschedule(cpu);
+            }
+            WakeupPreemption::OfIdle | WakeupPreemption::Nobody => return,
+        }
         let Some((current, woken)) = self.meeting(current, woken) else { return };
         if current == woken {
             return;
@@ -475,7 +475,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         // An idle thread, or group, never stands in the way of another, nor does it take over.
         let is_idle = |entity: usize, s: Scheduling| match self.queues.entities[entity].owns {
             Some(owned) => hardware.groups[owned / self.cpus - 1].idle,
-            None => s == Scheduling::Policy(PolicySpec::Idle),
+            None => is_idler(s),
         };
         match (is_idle(current, running), is_idle(woken, new)) {
             (true, false) => {
@@ -506,7 +506,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     /// One that was left in the queue is only marked awake: its lag is computed with what was booked last of the running thread
     /// (`requeue_delayed_entity` calls no `update_curr`).
     fn accounts_on_enqueue(&self, thread: ThreadId) -> bool {
-        R::BOOKS_BEFORE_REQUEUE || !self.queues.entities[self.of_thread[thread.index()]].delayed
+        self.queues.books_before_requeue() || !self.queues.entities[self.of_thread[thread.index()]].delayed
     }
 
     fn timer_cpu(&self, number: u32) -> Option<usize> {
@@ -583,8 +583,10 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     fn balance(&mut self, hardware: &mut Hardware, cpu: usize) {
         for (cpu, looks) in self.balance.balancing(hardware, cpu) {
             let (rule, of_thread, is_choosy) = (&self.queues, &self.of_thread, self.balance.is_choosy(cpu));
+            let leaves_buddies = self.balance.leaves_buddies(cpu);
             let taken = self.balance.balance(hardware, (cpu, looks), |thread| {
                 let stays = is_choosy && rule.stays_at_first(of_thread[thread.index()])
+                    || leaves_buddies && rule.is_buddy(of_thread[thread.index()])
                     || is_held_at(rule, hardware, thread, cpu);
                 (!stays).then(|| load_of((rule, of_thread), thread))
             });

@@ -47,12 +47,13 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
         word: "high",
         takes: &["high"],
         make: |hardware, rank| {
-            let fair = fair::eevdf_6_18(hardware, rank);
+            let fair = fair::plain_6_18(hardware, rank);
             Box::new(high::High::new(hardware, rank, fair))
         },
     },
     SchedulerRow { word: "fair", takes: FAIR, make: fair::eevdf_6_18 },
     SchedulerRow { word: "cfs-6.1", takes: FAIR, make: fair::cfs },
+    SchedulerRow { word: "eevdf-6.6", takes: FAIR, make: fair::eevdf_6_6 },
     SchedulerRow { word: "eevdf-6.12", takes: FAIR, make: fair::eevdf_6_12 },
     SchedulerRow { word: "eevdf-7.2", takes: FAIR, make: fair::eevdf_7_2 },
     SchedulerRow {

@@ -459,9 +459,9 @@ pub(super) fn io_priority(given: Option<IoPriority>, scheduling: Scheduling) -> 
             Priority { class: IoClass::Realtime, ..default }
         }
         Scheduling::Policy(policy) => match policy {
-            PolicySpec::Fair { nice, .. } | PolicySpec::Batch { nice } => {
-                Priority { level: IoPriority::level_of_nice(nice), ..default }
-            }
+            PolicySpec::Fair { nice, .. }
+            | PolicySpec::LatencyNice { nice, .. }
+            | PolicySpec::Batch { nice } => Priority { level: IoPriority::level_of_nice(nice), ..default },
             PolicySpec::Idle => Priority { class: IoClass::Idle, level: 7 },
             // No kernel says; as a fair thread.
             PolicySpec::Simulated { .. } => default,

@@ -28,6 +28,8 @@ mod newly_idle;
 mod session;
 mod taking;
 
+use surety_model::platform::Platform;
+use surety_model::platform::features::FairVersion;
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
@@ -41,6 +43,7 @@ use imbalance::{Amount, CAPACITY, Looks, Seen, amount, is_reduced};
 use interval::{INTERVALS, in_ticks, ticks_of};
 use newly_idle::NewlyIdle;
 use session::Session;
+use taking::FAILURES_TO_COOL;
 pub(super) use taking::Taken;
 
 /// Where fair threads are.
@@ -64,8 +67,9 @@ pub(super) struct Balance {
     /// CPUs to which those left too little when they last looked.
     reduced: Places,
     bounds: Bounds,
-    /// CPUs that a woken thread looks at.
+    /// CPUs that a woken thread looks at, and whether that changes.
     scanned: u64,
+    scans_by_use: bool,
     /// Whether some CPU had several threads when somebody last saw all of them, or has got another since (`rd->overloaded`).
     is_overloaded: bool,
     /// How many times a thread has joined a queue or left a CPU.
@@ -118,6 +122,28 @@ struct ThreadState {
     before: usize,
 }
 
+/// How CPUs about to idle look for threads of others, and woken threads for CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Search {
+    /// Whether a CPU that seldom idles looks each time (`NI_RATE`).
+    pub(super) by_rate: bool,
+    /// Whether a die decides if it looks (`NI_RANDOM`).
+    pub(super) by_chance: bool,
+    /// Whether a woken thread looks at fewer CPUs the more of them are in use (`SIS_UTIL`).
+    pub(super) by_use: bool,
+}
+
+impl Search {
+    /// With a die, and by use.
+    pub(super) const USUAL: Search = Search { by_rate: false, by_chance: true, by_use: true };
+
+    /// That of a platform whose fair class is this version.
+    pub(super) fn of(platform: &Platform, version: &FairVersion) -> Search {
+        let has = |name: &str| platform.has_feature(version, name);
+        Search { by_rate: has("NI_RATE"), by_chance: has("NI_RANDOM"), by_use: has("SIS_UTIL") }
+    }
+}
+
 /// What a CPU finds when it looks at the others.
 enum Found {
     /// Nothing to even out.
@@ -127,7 +153,7 @@ enum Found {
 }
 
 impl Balance {
-    pub(super) fn new(hardware: &Hardware, rank: Rank, by_rate: bool) -> Balance {
+    pub(super) fn new(hardware: &Hardware, rank: Rank, search: Search) -> Balance {
         let cpus = hardware.cpus.len();
         let state = |cpu: usize| CpuState {
             wanting: Vec::new(),
@@ -139,7 +165,7 @@ impl Balance {
             outranked: Average::default(),
             capacity: CAPACITY,
             capacity_until: 0,
-            newly_idle: NewlyIdle::new(hardware.seed, cpu, by_rate),
+            newly_idle: NewlyIdle::new(hardware.seed, cpu, search),
             balanced: 0,
             interval: INTERVALS.0 * cpus as u64,
             failures: 0,
@@ -157,6 +183,7 @@ impl Balance {
             reduced: Places::none(cpus),
             bounds: Bounds::new(cpus),
             scanned: cpus as u64,
+            scans_by_use: search.by_use,
             is_overloaded: false,
             stamps: 0,
         }
@@ -494,6 +521,11 @@ impl Balance {
     /// Whether others want a CPU, and its last balancing did not fail.
     pub(super) fn is_choosy(&self, cpu: usize) -> bool {
         self.cpus[cpu].failures == 0 && !self.cpus[cpu].wanting.is_empty()
+    }
+
+    /// Whether nominated threads stay where they are for one that takes: others want it, and balancing did not fail twice (`task_hot`).
+    pub(super) fn leaves_buddies(&self, cpu: usize) -> bool {
+        self.cpus[cpu].failures < FAILURES_TO_COOL && !self.cpus[cpu].wanting.is_empty()
     }
 
     /// What a CPU takes when it balances.

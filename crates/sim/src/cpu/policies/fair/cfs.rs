@@ -7,13 +7,18 @@
 //! a slice behind it.
 //!
 //! All times come from the smallest granularity, the platform's base slice, as the kernel's constants are to each other: period 8,
-//! wake-up granularity 4/3.
+//! wake-up granularity 4/3. A latency nice `n` (V. Guittot's series of 2022) shifts that granularity: one that wakes may be `51.2 n / 1024` of what a sleeper
+//! is placed before the least virtual time further ahead of the running one, or has to be that much further behind it. What its features (`kernel/sched/features.h`) change is in lengths and in [`Features`].
 
 use std::ops::{Deref, DerefMut};
 
+use surety_model::platform::Platform;
+use surety_model::platform::features::FairVersion;
+
 use crate::cpu::policy::Arrival;
 
-use super::queue::{LAST, NEXT, Queues, Rule, SKIP, scaled};
+use super::balance::Search;
+use super::queue::{LAST, NEXT, Queues, Rule, SKIP, WakeupPreemption, scaled};
 use super::weight::IDLE;
 
 /// Entities that share one period; with more it grows (`sched_nr_latency`).
@@ -28,6 +33,38 @@ pub(super) struct Cfs {
     idle_granularity: i64,
     /// By how much one that wakes must be behind (`sched_wakeup_granularity`).
     wakeup_granularity: i64,
+    /// How far before the least virtual time one that wakes is placed at most, and an idle one (half of a period and of a granularity with
+    /// `GENTLE_FAIR_SLEEPERS`).
+    credit: i64,
+    idle_credit: i64,
+    features: Features,
+}
+
+/// Features that are no length, by their names.
+#[derive(Clone, Copy, Debug)]
+struct Features {
+    start_debit: bool,
+    next_buddy: bool,
+    last_buddy: bool,
+    wakeup_preemption: bool,
+    alt_period: bool,
+    base_slice: bool,
+    search: Search,
+}
+
+impl Features {
+    fn of(platform: &Platform, version: &FairVersion) -> Features {
+        let has = |name: &str| platform.has_feature(version, name);
+        Features {
+            start_debit: has("START_DEBIT"),
+            next_buddy: has("NEXT_BUDDY"),
+            last_buddy: has("LAST_BUDDY"),
+            wakeup_preemption: has("WAKEUP_PREEMPTION"),
+            alt_period: has("ALT_PERIOD"),
+            base_slice: has("BASE_SLICE"),
+            search: Search::of(platform, version),
+        }
+    }
 }
 
 impl Deref for Cfs {
@@ -45,9 +82,10 @@ impl DerefMut for Cfs {
 }
 
 impl Cfs {
-    /// `sched_latency`.
-    fn period(&self) -> i64 {
-        self.granularity * ENTITIES_OF_A_PERIOD
+    /// Whether so many entities want a queue that a period has to be longer for them.
+    fn is_crowded(&self, queue: usize) -> bool {
+        let entities = i64::try_from(self.queues.queues[queue].count).expect("fewer than 2^63 entities");
+        entities >= ENTITIES_OF_A_PERIOD
     }
 
     fn is_idle(&self, entity: usize) -> bool {
@@ -59,8 +97,9 @@ impl Cfs {
     fn slice(&self, entity: usize) -> i64 {
         let e = &self.queues.entities[entity];
         let root = e.queue % self.queues.cpus;
-        let threads = i64::try_from(self.queues.threads[root]).expect("fewer than 2^63 threads");
-        let threads = threads + i64::from(!e.queued);
+        let of_cpu = self.features.alt_period;
+        let threads = if of_cpu { self.queues.threads[root] } else { self.queues.queues[e.queue].count };
+        let threads = i64::try_from(threads).expect("fewer than 2^63 threads") + i64::from(!e.queued);
         let mut slice = self.granularity * threads.max(ENTITIES_OF_A_PERIOD);
         let mut next = Some(entity);
         while let Some(entity) = next {
@@ -68,6 +107,9 @@ impl Cfs {
             let load = self.queues.load(e.queue) + if e.queued { 0 } else { e.weight };
             slice = scaled(slice, e.weight, load.max(1));
             next = self.queues.parent(entity);
+        }
+        if !self.features.base_slice {
+            return slice;
         }
         let root = &self.queues.queues[root];
         let others_are_idle = || {
@@ -95,21 +137,54 @@ impl Cfs {
     /// By how much an entity is ahead of another, in granularities: 1 more than one, 0 less, -1 not at all
     /// (`wakeup_preempt_entity`).
     fn ahead(&self, entity: usize, of: usize) -> i32 {
-        let ahead = self.queues.entities[entity].virtual_time - self.queues.entities[of].virtual_time;
+        let [e, o] = [entity, of].map(|e| &self.queues.entities[e]);
+        let ahead = e.virtual_time - o.virtual_time - self.latency_offset(e.latency_offset, o.latency_offset);
         if ahead <= 0 { -1 } else { i32::from(ahead > self.queues.virtual_span(of, self.wakeup_granularity)) }
     }
 }
 
-impl Rule for Cfs {
-    const OWN_SLICES: bool = false;
+impl Cfs {
+    /// By how much more an entity may be ahead of another: the other's offset, less its own where either is in a hurry
+    /// (`wakeup_latency_gran`).
+    #[inline]
+    fn latency_offset(&self, own: i64, other: i64) -> i64 {
+        let offset = if own < 0 || other < 0 { other - own } else { other };
+        offset.min(self.granularity * (ENTITIES_OF_A_PERIOD - 1))
+    }
+}
 
-    fn new(cpus: usize, base_slice: i64, tick: i64) -> Cfs {
-        let scale = 1 + i64::from(u32::try_from(cpus.clamp(1, 8)).expect("at most 8").ilog2());
+impl Rule for Cfs {
+    fn new(platform: &Platform, cpus: usize) -> Cfs {
+        let queues = Queues::new(platform, cpus);
+        let granularity = queues.base_slice;
+        let version = FairVersion::of("cfs-6.1").expect("the table has it");
+        let part = if platform.has_feature(version, "GENTLE_FAIR_SLEEPERS") { 2 } else { 1 };
         Cfs {
-            queues: Queues::new(cpus, base_slice, tick),
-            granularity: base_slice,
-            idle_granularity: base_slice / scale,
-            wakeup_granularity: base_slice * 4 / 3,
+            granularity,
+            idle_granularity: granularity / queues.scale(),
+            wakeup_granularity: granularity * 4 / 3,
+            credit: granularity * ENTITIES_OF_A_PERIOD / part,
+            idle_credit: granularity / part,
+            features: Features::of(platform, version),
+            queues,
+        }
+    }
+
+    fn search(&self) -> Search {
+        self.features.search
+    }
+
+    fn wakeup_preemption(&self) -> WakeupPreemption {
+        if self.features.wakeup_preemption { WakeupPreemption::All } else { WakeupPreemption::OfIdle }
+    }
+
+    fn nominates(&self) -> bool {
+        self.features.next_buddy
+    }
+
+    fn nominate(&mut self, current: usize, woken: usize) {
+        if self.is_crowded(self.queues.entities[current].queue) && !self.queues.entities[woken].is_new {
+            self.queues.mark(woken, NEXT);
         }
     }
 
@@ -118,6 +193,12 @@ impl Rule for Cfs {
     }
 
     fn set_slice(&mut self, _entity: usize, _slice: i64) {}
+
+    /// `51.2 n` rounded, from -1024 to 973.
+    fn set_latency_nice(&mut self, entity: usize, latency_nice: i32) {
+        let rounded = (i64::from(latency_nice) * 512 + 5 * i64::from(latency_nice.signum())) / 10;
+        self.queues.entities[entity].latency_offset = rounded * self.credit / 1024;
+    }
 
     fn shortest_slice(&self, _queue: usize) -> i64 {
         self.queues.base_slice
@@ -141,14 +222,15 @@ impl Rule for Cfs {
             e.virtual_time += least;
         }
         let placed = match arrival {
-            Arrival::New => Some(least + self.queues.virtual_span(entity, self.slice(entity))),
-            Arrival::Woken => {
-                let most = if self.is_idle(entity) { self.granularity } else { self.period() };
-                Some(least - most / 2)
+            Arrival::New if self.features.start_debit => {
+                Some(least + self.queues.virtual_span(entity, self.slice(entity)))
             }
+            Arrival::New => Some(least),
+            Arrival::Woken => Some(least - if self.is_idle(entity) { self.idle_credit } else { self.credit }),
             Arrival::Changed => None,
         };
         let e = &mut self.queues.entities[entity];
+        e.is_new = arrival == Arrival::New;
         e.virtual_time = placed.map_or(e.virtual_time, |placed| placed.max(e.virtual_time));
         self.queues.count(entity, true);
         if !self.queues.is_current(entity) {
@@ -241,9 +323,9 @@ impl Rule for Cfs {
         }
         self.queues.mark(woken, NEXT);
         let e = &self.queues.entities[current];
-        let entities = i64::try_from(self.queues.queues[e.queue].count).expect("fewer than 2^63 entities");
-        let is_crowded = entities >= ENTITIES_OF_A_PERIOD;
-        if e.queued && e.thread.is_some() && is_crowded && !self.is_idle(current) {
+        let is_crowded = self.is_crowded(e.queue);
+        if e.queued && e.thread.is_some() && is_crowded && !self.is_idle(current) && self.features.last_buddy
+        {
             self.queues.mark(current, LAST);
         }
         true

@@ -11,61 +11,26 @@
 //! and once picked it runs on for a while (`RUN_TO_PARITY`). Sums are kept relative to `zero`, which follows V, so that they
 //! stay small.
 //!
-//! What differs from kernel to kernel is in a [`Version`].
+//! What differs from kernel to kernel, and with its features, is in a [`Version`].
 
-use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+
+use surety_model::platform::Platform;
+use surety_model::weight::nice_weight;
 
 use crate::cpu::policy::Arrival;
 
-use super::queue::{Queues, Rule, SLICE, VIRTUAL_TIME, scaled};
+use super::balance::Search;
+use super::queue::{NEXT, Queues, Rule, SLICE, VIRTUAL_TIME, WakeupPreemption, scaled};
+use super::version::Version;
 use super::weight::UNIT;
-
-/// What a kernel makes of the rule.
-pub(super) trait Version {
-    /// Whether a picked entity is protected for all of its slice, unless one with a shorter slice and an earlier deadline joins;
-    /// else until the end of the shortest slice in the queue.
-    const PROTECTS_WHOLE_SLICE: bool = false;
-    /// Whether lag is bounded by the longest slice in the queue and a tick, and what a sleeper in the queue owes by what it owed when
-    /// it fell asleep; else by twice its own slice or a tick, whichever is longer.
-    const LAG_BY_LONGEST_SLICE: bool = false;
-    /// Whether a timer ends slices (`HRTICK`).
-    const TIMED: bool = false;
-    /// Whether a CPU that seldom idles looks at others each time (`NI_RATE`).
-    const NEWLY_IDLE_BY_RATE: bool = false;
-    /// Whether balancing leaves those alone at first that are not eligible (`task_is_ineligible_on_dst_cpu`).
-    const GIVES_ELIGIBLE_FIRST: bool = true;
-}
-
-/// 6.12.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct V6_12;
-
-impl Version for V6_12 {
-    const PROTECTS_WHOLE_SLICE: bool = true;
-    const GIVES_ELIGIBLE_FIRST: bool = false;
-}
-
-/// 6.18.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct V6_18;
-
-impl Version for V6_18 {}
-
-/// 7.2.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct V7_2;
-
-impl Version for V7_2 {
-    const LAG_BY_LONGEST_SLICE: bool = true;
-    const TIMED: bool = true;
-    const NEWLY_IDLE_BY_RATE: bool = true;
-}
 
 /// Queues that choose by it.
 pub(super) struct Eevdf<V> {
     queues: Queues,
-    version: PhantomData<V>,
+    version: V,
+    /// The base slice of one CPU, ns.
+    unscaled_slice: i64,
 }
 
 impl<V> Deref for Eevdf<V> {
@@ -129,7 +94,8 @@ impl<V: Version> Eevdf<V> {
     /// What the entity is owed now, bounded.
     fn update_lag(&mut self, entity: usize) {
         let e = &self.queues.entities[entity];
-        let longest = match V::LAG_BY_LONGEST_SLICE {
+        let form = self.version.form();
+        let longest = match form.lag_by_longest_slice {
             false => (2 * e.slice).max(self.queues.tick),
             true if self.queues.own_slices => {
                 self.slices(e.queue).max().unwrap_or(e.slice) + self.queues.tick
@@ -139,10 +105,12 @@ impl<V: Version> Eevdf<V> {
         let limit = self.queues.virtual_span(entity, longest);
         let mut lag = (self.virtual_time(e.queue) - e.virtual_time).clamp(-limit, limit);
         if e.delayed {
-            if V::LAG_BY_LONGEST_SLICE {
+            if form.lag_by_longest_slice {
                 lag = lag.max(e.lag);
             }
-            lag = lag.min(0);
+            if form.delay_zero {
+                lag = lag.min(0);
+            }
         }
         self.queues.entities[entity].lag = lag;
     }
@@ -157,14 +125,16 @@ impl<V: Version> Eevdf<V> {
         let mean = self.virtual_time(queue);
         let (_, load) = self.totals(queue);
         let occupied = self.queues.queues[queue].count > 0;
+        let form = self.version.form();
         let e = &mut self.queues.entities[entity];
-        let lag = if occupied && e.lag != 0 && load > 0 { scaled(e.lag, load + e.weight, load) } else { 0 };
+        let counts = occupied && e.lag != 0 && load > 0 && form.place_lag;
+        let lag = if counts { scaled(e.lag, load + e.weight, load) } else { 0 };
         e.virtual_time = mean - lag;
-        if e.relative {
-            e.relative = false;
+        if std::mem::take(&mut e.relative) && form.place_rel_deadline {
             e.deadline += e.virtual_time;
         } else {
-            e.deadline = e.virtual_time + if initial { span / 2 } else { span };
+            let is_half = initial && form.place_deadline_initial;
+            e.deadline = e.virtual_time + if is_half { span / 2 } else { span };
         }
     }
 
@@ -176,8 +146,8 @@ impl<V: Version> Eevdf<V> {
         }
     }
 
-    /// The entity to run, `protect`: the running one keeps on while it is protected.
-    fn pick_when(&self, queue: usize, protect: bool) -> Option<usize> {
+    /// The entity to run, `protect`: the running one keeps on while it is protected, `buddies`: a nominated one goes first.
+    fn pick_when(&self, queue: usize, protect: bool, buddies: bool) -> Option<usize> {
         let q = &self.queues.queues[queue];
         let entities = &self.queues.entities;
         let running = q.current.filter(|c| entities[*c].queued);
@@ -185,12 +155,14 @@ impl<V: Version> Eevdf<V> {
             return running.or_else(|| q.tree.first().map(|first| first.item as usize));
         }
         let totals = self.totals(queue);
-        if let Some(next) = q.next.filter(|_| protect)
+        let form = self.version.form();
+        if let Some(next) = q.next.filter(|_| buddies && form.pick_buddy)
             && self.is_eligible_at(queue, totals, entities[next].virtual_time)
         {
             return Some(next);
         }
         let running = running.filter(|c| self.is_eligible_at(queue, totals, entities[*c].virtual_time));
+        let protect = protect && (form.run_to_parity || !form.protects_whole_slice);
         if let Some(c) = running.filter(|c| protect && entities[*c].virtual_time < entities[*c].protected) {
             return Some(c);
         }
@@ -213,6 +185,22 @@ impl<V: Version> Eevdf<V> {
         e.protected = e.protected.min(e.virtual_time + span);
     }
 
+    /// A queued entity takes another weight where it is; its distance to the deadline keeps its length in real time.
+    fn reweight_in_place(&mut self, entity: usize, weight: i64) {
+        let waits = !self.queues.is_current(entity);
+        if waits {
+            self.stop_waiting(entity);
+        }
+        let e = &mut self.queues.entities[entity];
+        let was_whole = e.protected == e.deadline;
+        e.deadline = e.virtual_time + scaled(e.deadline - e.virtual_time, e.weight, weight);
+        e.protected = if was_whole { e.deadline } else { e.protected };
+        e.weight = weight;
+        if waits {
+            self.wait(entity);
+        }
+    }
+
     /// From now on another may be picked instead of an entity.
     fn end_protection(&mut self, entity: usize) {
         let e = &mut self.queues.entities[entity];
@@ -221,18 +209,56 @@ impl<V: Version> Eevdf<V> {
 }
 
 impl<V: Version> Rule for Eevdf<V> {
-    const OWN_SLICES: bool = true;
-    const TIMED: bool = V::TIMED;
-    const NEWLY_IDLE_BY_RATE: bool = V::NEWLY_IDLE_BY_RATE;
-    // What 7.2 owes a sleeper it looks up with the time up to now.
-    const BOOKS_BEFORE_REQUEUE: bool = V::LAG_BY_LONGEST_SLICE;
+    fn new(platform: &Platform, cpus: usize) -> Eevdf<V> {
+        let queues = Queues::new(platform, cpus);
+        let unscaled_slice = queues.base_slice / queues.scale();
+        Eevdf { queues, version: V::new(platform), unscaled_slice }
+    }
 
-    fn new(cpus: usize, base_slice: i64, tick: i64) -> Eevdf<V> {
-        Eevdf { queues: Queues::new(cpus, base_slice, tick), version: PhantomData }
+    fn has_own_slices(&self) -> bool {
+        self.version.form().own_slices
+    }
+
+    fn is_timed(&self) -> bool {
+        self.version.form().hrtick
+    }
+
+    fn search(&self) -> Search {
+        self.version.form().search
+    }
+
+    // What 7.2 owes a sleeper it looks up with the time up to now.
+    fn books_before_requeue(&self) -> bool {
+        self.version.form().lag_by_longest_slice
     }
 
     fn stays_at_first(&self, entity: usize) -> bool {
-        V::GIVES_ELIGIBLE_FIRST && !self.is_eligible(entity)
+        self.version.form().gives_eligible_first && !self.is_eligible(entity)
+    }
+
+    fn is_buddy(&self, entity: usize) -> bool {
+        let form = self.version.form();
+        let queue = self.queues.entities[entity].queue;
+        form.next_buddy && form.cache_hot_buddy && self.queues.queues[queue].next == Some(entity)
+    }
+
+    fn wakeup_preemption(&self) -> WakeupPreemption {
+        let form = self.version.form();
+        match (form.wakeup_preemption, form.idle_gives_way) {
+            (true, _) => WakeupPreemption::All,
+            (false, true) => WakeupPreemption::OfIdle,
+            (false, false) => WakeupPreemption::Nobody,
+        }
+    }
+
+    fn nominates(&self) -> bool {
+        self.version.form().next_buddy
+    }
+
+    fn nominate(&mut self, _current: usize, woken: usize) {
+        if !self.queues.entities[woken].is_new {
+            self.queues.mark(woken, NEXT);
+        }
     }
 
     fn key(&self, entity: usize) -> i64 {
@@ -250,6 +276,13 @@ impl<V: Version> Rule for Eevdf<V> {
         }
     }
 
+    /// The base slice over the weight of a thread of that nice (the EEVDF series of 2023, P. Zijlstra), in whole ns.
+    fn set_latency_nice(&mut self, entity: usize, latency_nice: i32) {
+        let slice = scaled(self.queues.base_slice, UNIT, nice_weight(latency_nice)).max(1);
+        self.queues.own_slices |= slice != self.queues.base_slice;
+        self.queues.entities[entity].slice = slice;
+    }
+
     fn shortest_slice(&self, queue: usize) -> i64 {
         if !self.queues.own_slices {
             return self.queues.base_slice;
@@ -261,13 +294,16 @@ impl<V: Version> Rule for Eevdf<V> {
     }
 
     fn enqueue(&mut self, entity: usize, arrival: Arrival) {
+        if self.version.form().next_buddy {
+            self.queues.entities[entity].is_new = arrival == Arrival::New;
+        }
         self.join(entity, arrival == Arrival::New);
     }
 
     fn dequeue(&mut self, entity: usize, sleeps: bool, may_delay: bool) -> bool {
         self.queues.forget_favours(entity);
-        if sleeps && may_delay && !self.is_eligible(entity) {
-            if V::LAG_BY_LONGEST_SLICE {
+        if sleeps && may_delay && self.version.form().delay_dequeue && !self.is_eligible(entity) {
+            if self.version.form().lag_by_longest_slice {
                 self.update_lag(entity);
             }
             self.queues.entities[entity].delayed = true;
@@ -277,8 +313,9 @@ impl<V: Version> Rule for Eevdf<V> {
         if !self.queues.is_current(entity) {
             self.stop_waiting(entity);
         }
+        let keeps_deadline = self.version.form().place_rel_deadline;
         let e = &mut self.queues.entities[entity];
-        if !sleeps {
+        if !sleeps && keeps_deadline {
             e.deadline -= e.virtual_time;
             e.relative = true;
         }
@@ -287,16 +324,22 @@ impl<V: Version> Rule for Eevdf<V> {
         true
     }
 
-    /// What it is owed by now is forgotten.
+    /// What it is owed by now is forgotten (`DELAY_ZERO`).
     fn requeue(&mut self, entity: usize) {
+        if !self.version.form().delay_zero {
+            self.queues.entities[entity].delayed = false;
+            return;
+        }
         let is_ahead =
             self.virtual_time(self.queues.entities[entity].queue) > self.queues.entities[entity].virtual_time;
         self.update_lag(entity);
         let e = &mut self.queues.entities[entity];
         e.delayed = false;
         let (queue, virtual_time, lag) = (e.queue, e.virtual_time, e.lag);
-        let stands =
-            if V::LAG_BY_LONGEST_SLICE { self.virtual_time(queue) - lag == virtual_time } else { !is_ahead };
+        let stands = match self.version.form().lag_by_longest_slice {
+            true => self.virtual_time(queue) - lag == virtual_time,
+            false => !is_ahead,
+        };
         if stands {
             return;
         }
@@ -312,18 +355,20 @@ impl<V: Version> Rule for Eevdf<V> {
         let e = &mut self.queues.entities[entity];
         let queue = e.queue;
         e.virtual_time += passed;
-        let is_protected = e.virtual_time < e.protected;
         let is_over = e.virtual_time >= e.deadline;
         if is_over {
             let (from, slice) = (e.virtual_time, e.slice);
             let span = self.queues.virtual_span(entity, slice);
             self.queues.entities[entity].deadline = from + span;
             self.rebase(queue);
-        }
-        if self.queues.queues[queue].count == 1 || !is_over && is_protected {
+        } else if e.virtual_time < e.protected {
             return false;
         }
-        let due = is_over || !V::PROTECTS_WHOLE_SLICE || !self.is_eligible(entity);
+        if self.queues.queues[queue].count == 1 {
+            return false;
+        }
+        let form = self.version.form();
+        let due = is_over || !form.protects_whole_slice || form.preempt_short && !self.is_eligible(entity);
         if due {
             self.queues.forget_favours(entity);
         }
@@ -331,7 +376,7 @@ impl<V: Version> Rule for Eevdf<V> {
     }
 
     fn pick(&self, queue: usize) -> Option<usize> {
-        self.pick_when(queue, true)
+        self.pick_when(queue, true, true)
     }
 
     fn set_current(&mut self, entity: usize) {
@@ -339,9 +384,10 @@ impl<V: Version> Rule for Eevdf<V> {
         let queue = self.queues.entities[entity].queue;
         if self.queues.entities[entity].queued {
             self.stop_waiting(entity);
-            let slice = self.shortest_slice(queue);
+            let form = self.version.form();
+            let slice = if form.run_to_parity { self.shortest_slice(queue) } else { self.unscaled_slice };
             let e = &self.queues.entities[entity];
-            let protected = if slice < e.slice && !V::PROTECTS_WHOLE_SLICE {
+            let protected = if slice < e.slice && !form.protects_whole_slice {
                 e.deadline.min(e.virtual_time + self.queues.virtual_span(entity, slice))
             } else {
                 e.deadline
@@ -352,19 +398,21 @@ impl<V: Version> Rule for Eevdf<V> {
     }
 
     fn preempts(&mut self, current: usize, woken: usize) -> bool {
+        let form = self.version.form();
         let [c, w] = [current, woken].map(|e| &self.queues.entities[e]);
-        let (queue, shorter) = (c.queue, w.slice < c.slice);
-        if V::PROTECTS_WHOLE_SLICE {
+        let (queue, shorter) = (c.queue, form.preempt_short && w.slice < c.slice);
+        if form.protects_whole_slice {
             let is_due = w.deadline < c.deadline || !self.is_eligible(current);
             if shorter && is_due && self.is_eligible(woken) {
                 self.end_protection(current);
             }
-            return self.pick_when(queue, true) == Some(woken);
+            // Whom `NEXT_BUDDY` nominates is picked first only when the CPU chooses.
+            return self.pick_when(queue, true, !form.next_buddy) == Some(woken);
         }
-        let takes_over = self.pick_when(queue, !shorter) == Some(woken);
+        let takes_over = self.pick_when(queue, !shorter, !shorter) == Some(woken);
         match (shorter, takes_over) {
             (true, true) => self.outranked(current, woken),
-            (true, false) => self.shorten_protection(current),
+            (true, false) if form.run_to_parity => self.shorten_protection(current),
             _ => {}
         }
         takes_over
@@ -391,6 +439,9 @@ impl<V: Version> Rule for Eevdf<V> {
             return;
         }
         let queued = self.queues.entities[entity].queued;
+        if queued && !self.version.form().keeps_lag_in_time {
+            return self.reweight_in_place(entity, weight);
+        }
         if queued {
             self.update_lag(entity);
             if !self.queues.is_current(entity) {
@@ -422,5 +473,86 @@ impl<V: Version> Rule for Eevdf<V> {
         // Rounded up: the interrupt comes after the slice's end, not a nanosecond before it.
         let left = (left + i128::from(UNIT) - 1) / i128::from(UNIT);
         i64::try_from(left).expect("a slice is short")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::policies::fair::queue::Entity;
+    use crate::cpu::policies::fair::version::Changed;
+
+    const SLICE_NS: i64 = 3_000_000;
+
+    /// Queues of two CPUs whose base slice is 3 ms, and on the first of them two threads, of which the first has run for 1 ms.
+    fn two_threads(of: fn(u32) -> Platform, features: &[&str]) -> Eevdf<Changed> {
+        let mut platform = Platform { base_slice: surety_units::Nanos::new(SLICE_NS), ..of(2) };
+        platform.set_features(features).unwrap();
+        let mut rule = Eevdf::<Changed>::new(&platform, 2);
+        for entity in 0..2 {
+            rule.queues.entities.push(Entity::new(UNIT, SLICE_NS, 0));
+            rule.enqueue(entity, Arrival::Woken);
+        }
+        rule.set_current(0);
+        rule.account(0, 1_000_000);
+        rule.put_current(0);
+        rule
+    }
+
+    /// 2 ms are left to the deadline: on the other CPU again, or a whole slice.
+    #[test]
+    fn a_deadline_goes_along_with_place_rel_deadline() {
+        for (of, features, left) in [
+            (Platform::linux_6_18 as fn(u32) -> Platform, &[][..], 2_000_000),
+            (Platform::linux_6_18, &["NO_PLACE_REL_DEADLINE"], SLICE_NS),
+            (Platform::linux_6_6, &[], SLICE_NS),
+        ] {
+            let mut rule = two_threads(of, features);
+            rule.dequeue(0, false, false);
+            rule.move_to(0, 1);
+            rule.enqueue(0, Arrival::Changed);
+            let e = &rule.queues.entities[0];
+            assert_eq!(e.deadline - e.virtual_time, left, "{features:?}");
+        }
+    }
+
+    /// Its lag is `(1 + 0) / 2 - 1 = -0.5` ms. Of half the weight it stands 1 ms behind the mean, which is then `V = 0.5` as before; in
+    /// 6.6 it stays at 1 ms. The 2 ms to its deadline are 4 in both.
+    #[test]
+    fn another_weight_keeps_lag_in_time_but_in_6_6() {
+        for (of, at) in
+            [(Platform::linux_6_18 as fn(u32) -> Platform, 1_500_000), (Platform::linux_6_6, 1_000_000)]
+        {
+            let mut rule = two_threads(of, &[]);
+            rule.reweight(0, UNIT / 2);
+            let e = &rule.queues.entities[0];
+            assert_eq!((e.virtual_time, e.deadline - e.virtual_time), (at, 4_000_000));
+        }
+    }
+
+    /// Of a base slice of 3 ms, as the series has it: `3 ms * 1024 / weight`.
+    #[test]
+    fn a_latency_nice_is_a_slice() {
+        let platform = Platform { base_slice: surety_units::Nanos::new(SLICE_NS), ..Platform::linux_6_18(1) };
+        let mut rule = Eevdf::<Changed>::new(&platform, 1);
+        rule.queues.entities.push(Entity::new(UNIT, SLICE_NS, 0));
+        for (latency_nice, slice) in [(-20, 34_609), (-10, 321_742), (0, SLICE_NS), (19, 204_800_000)] {
+            rule.set_latency_nice(0, latency_nice);
+            assert_eq!(rule.queues.entities[0].slice, slice, "{latency_nice}");
+            assert!(latency_nice == -20 || rule.queues.own_slices);
+        }
+    }
+
+    #[test]
+    fn a_nominated_thread_is_warm_in_its_queue() {
+        for (features, is_warm) in
+            [(&["NEXT_BUDDY"][..], true), (&["NEXT_BUDDY", "NO_CACHE_HOT_BUDDY"], false), (&[], false)]
+        {
+            let mut rule = two_threads(Platform::linux_6_18, features);
+            if rule.nominates() {
+                rule.nominate(0, 1);
+            }
+            assert_eq!((rule.is_buddy(1), rule.is_buddy(0)), (is_warm, false), "{features:?}");
+        }
     }
 }

@@ -5,10 +5,13 @@
 
 use std::ops::DerefMut;
 
+use surety_model::platform::Platform;
+
 use crate::cpu::hardware::ThreadId;
 use crate::cpu::policy::Arrival;
 use crate::cpu::sorted::Sorted;
 
+use super::balance::Search;
 use super::weight::UNIT;
 
 /// A thread, or a group on one CPU, as a queue sees it.
@@ -33,6 +36,10 @@ pub(super) struct Entity {
     pub(super) queued: bool,
     /// Asleep, but in the queue until its lag is made up for.
     pub(super) delayed: bool,
+    /// Whether it has just been made; known where woken ones are nominated (`NEXT_BUDDY`).
+    pub(super) is_new: bool,
+    /// By how much more another one that runs may be ahead of it until it gives way, ns (CFS with latency nice).
+    pub(super) latency_offset: i64,
     pub(super) queue: usize,
     /// Its order among those that wait in it.
     pub(super) order: u64,
@@ -56,6 +63,8 @@ impl Entity {
             ran: 0,
             queued: false,
             delayed: false,
+            is_new: false,
+            latency_offset: 0,
             queue,
             order: 0,
             owns: None,
@@ -146,7 +155,8 @@ pub(super) fn scaled(a: i64, b: i64, c: i64) -> i64 {
 
 impl Queues {
     /// Empty root queues.
-    pub(super) fn new(cpus: usize, base_slice: i64, tick: i64) -> Queues {
+    pub(super) fn new(platform: &Platform, cpus: usize) -> Queues {
+        let (base_slice, tick) = (platform.base_slice.get().max(1), platform.tick.get());
         let queues = vec![Queue::default(); cpus];
         Queues {
             entities: Vec::new(),
@@ -157,6 +167,11 @@ impl Queues {
             tick,
             own_slices: false,
         }
+    }
+
+    /// By how much the base slice is longer than that of one CPU (`get_update_sysctl_factor`).
+    pub(super) fn scale(&self) -> i64 {
+        1 + i64::from(u32::try_from(self.cpus.clamp(1, 8)).expect("at most 8").ilog2())
     }
 
     /// `span` ns of an entity's time in virtual time.
@@ -276,24 +291,59 @@ impl Queues {
     }
 }
 
+/// Who gives way to a thread that wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WakeupPreemption {
+    /// All over whom the rule lets it.
+    All,
+    /// Threads of `SCHED_IDLE` only.
+    OfIdle,
+    Nobody,
+}
+
 /// How the queues of a fair scheduler choose.
 ///
 /// The scheduler keeps to this: time is booked ([`Rule::account`]) before anything else happens to a queue, and what
 /// concerns an entity concerns the groups it is in, level by level, by calls of its own.
 pub(super) trait Rule: DerefMut<Target = Queues> {
     /// Empty root queues.
-    fn new(cpus: usize, base_slice: i64, tick: i64) -> Self;
+    fn new(platform: &Platform, cpus: usize) -> Self;
 
     /// Whether a thread may ask for a slice of its own.
-    const OWN_SLICES: bool;
+    fn has_own_slices(&self) -> bool {
+        false
+    }
 
     /// Whether a timer ends slices (`HRTICK`).
-    const TIMED: bool = false;
-    /// Whether a CPU that seldom idles looks at others each time (`NI_RATE`).
-    const NEWLY_IDLE_BY_RATE: bool = false;
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    /// How CPUs look for threads, and threads for CPUs.
+    fn search(&self) -> Search;
 
     /// Whether time is booked before one that stayed although it sleeps wakes.
-    const BOOKS_BEFORE_REQUEUE: bool = false;
+    fn books_before_requeue(&self) -> bool {
+        false
+    }
+
+    /// Whether a thread counts as warm in its queue because it was nominated (`CACHE_HOT_BUDDY`).
+    fn is_buddy(&self, _entity: usize) -> bool {
+        false
+    }
+
+    /// Who gives way to one that wakes (`WAKEUP_PREEMPTION`).
+    fn wakeup_preemption(&self) -> WakeupPreemption {
+        WakeupPreemption::All
+    }
+
+    /// Whether who wakes is to be picked next (`NEXT_BUDDY`).
+    fn nominates(&self) -> bool {
+        false
+    }
+
+    /// One that woke is to be picked next, while a thread of its CPU runs.
+    fn nominate(&mut self, _current: usize, _woken: usize) {}
 
     /// Whether balancing gives a thread away only after it failed, where others want the CPU that takes.
     fn stays_at_first(&self, _entity: usize) -> bool {
@@ -317,6 +367,9 @@ pub(super) trait Rule: DerefMut<Target = Queues> {
 
     /// Gives an entity a slice; one that waits keeps its place.
     fn set_slice(&mut self, entity: usize, slice: i64);
+
+    /// Gives a thread's entity, in no queue yet, a latency nice of -20..=19.
+    fn set_latency_nice(&mut self, entity: usize, latency_nice: i32);
 
     /// The shortest slice of the queued entities.
     fn shortest_slice(&self, queue: usize) -> i64;

@@ -71,6 +71,9 @@ impl Balance {
         self.is_overloaded = self.is_crowded(hardware);
         let now = hardware.now();
         self.cpus[cpu].balanced = ticks_of(hardware);
+        if !self.scans_by_use {
+            return;
+        }
         let cpus = self.cpus.len() as u64;
         let used = self.cpus.iter().map(|cpu| cpu.used.get(now, CAPACITY)).sum::<u64>() / cpus;
         let crowd = used * used * MARGIN * MARGIN / (10_000 * CAPACITY);

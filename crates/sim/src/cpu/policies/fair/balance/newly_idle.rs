@@ -7,6 +7,8 @@
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::Search;
+
 /// Sides of the die.
 const SIDES: u64 = 1024;
 
@@ -29,12 +31,12 @@ pub(super) struct NewlyIdle {
     taken: Nanos,
     /// For how many times the present look stands.
     weight: u64,
-    by_rate: bool,
+    search: Search,
 }
 
 impl NewlyIdle {
     /// As a CPU begins: half of the looks are thought to find something.
-    pub(super) fn new(seed: u64, cpu: usize, by_rate: bool) -> NewlyIdle {
+    pub(super) fn new(seed: u64, cpu: usize, search: Search) -> NewlyIdle {
         let chance = Pcg::for_job(seed, cpu as u64, 0);
         NewlyIdle {
             chance,
@@ -43,20 +45,24 @@ impl NewlyIdle {
             rate: SIDES / 2,
             taken: Nanos::ZERO,
             weight: 1,
-            by_rate,
+            search,
         }
     }
 
     /// Whether it looks this time.
     pub(super) fn looks(&mut self, now: Nanos) -> bool {
         if self.times >= ROUND {
-            let slow = if self.by_rate { (now - self.taken).get_unsigned() >> RATE_SHIFT } else { 0 };
+            let slow = if self.search.by_rate { (now - self.taken).get_unsigned() >> RATE_SHIFT } else { 0 };
             self.rate = (slow + self.found).min(SIDES);
             self.taken = now;
             self.times /= 2;
             self.found /= 2;
         }
         self.times += 1;
+        if !self.search.by_chance {
+            self.weight = 1;
+            return true;
+        }
         self.weight = 1 + self.rate;
         if self.chance.below(SIDES) > self.weight {
             return false;
@@ -77,7 +83,7 @@ mod tests {
 
     /// The part of the times in which a CPU looks in the end, where one look in `one_in` finds something.
     fn share(by_rate: bool, gap: Nanos, one_in: u64) -> f64 {
-        let mut cpu = NewlyIdle::new(7, 0, by_rate);
+        let mut cpu = NewlyIdle::new(7, 0, Search { by_rate, ..Search::USUAL });
         let mut chance = Pcg::for_job(1, 2, 3);
         let (mut looks, rounds) = (0, 40_000);
         for time in 0..2 * rounds {
@@ -101,6 +107,13 @@ mod tests {
         // From two in three on a look stands for itself alone, and nothing drives the rate.
         assert!(share(false, gap, 1) > 0.66, "always something");
         assert!(share(false, gap, 1 << 40) < 0.02, "never anything");
+    }
+
+    #[test]
+    fn without_a_die_it_always_looks() {
+        let search = Search { by_chance: false, ..Search::USUAL };
+        let mut cpu = NewlyIdle::new(7, 0, search);
+        assert!((0..5000).all(|time| cpu.looks(Nanos::from_micros(time))));
     }
 
     #[test]

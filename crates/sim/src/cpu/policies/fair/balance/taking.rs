@@ -10,7 +10,7 @@ use crate::cpu::hardware::{Hardware, ThreadId};
 const WARM: Nanos = Nanos::from_micros(500);
 
 /// Failures from which on a warm cache does not count (`cache_nice_tries`).
-const FAILURES_TO_COOL: u32 = 2;
+pub(super) const FAILURES_TO_COOL: u32 = 2;
 
 /// Failures after which a running thread is taken (`cache_nice_tries + 2`).
 const FAILURES_TO_STOP: u32 = 3;

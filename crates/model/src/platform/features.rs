@@ -1,0 +1,321 @@
+//! [`FAIR_VERSIONS`]: the fair classes by version and the features each has, by their names in `/sys/kernel/debug/sched/features`
+//! (`kernel/sched/features.h`).
+//!
+//! A platform keeps what is to be otherwise than the defaults in the form in which that file takes it: `NO_RUN_TO_PARITY`,
+//! `NEXT_BUDDY`.
+
+use super::Platform;
+
+/// What stands before a feature that is off.
+const OFF: &str = "NO_";
+
+/// A feature of a fair class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feature {
+    pub name: &'static str,
+    /// Whether it is on where nothing is said: as that kernel starts, except for `CACHE_HOT_BUDDY` of CFS.
+    pub is_on: bool,
+    /// Why the simulator has it one way only, where it does.
+    pub fixed: Option<&'static str>,
+}
+
+/// A fair class.
+#[derive(Clone, Copy, Debug)]
+pub struct FairVersion {
+    /// Its scheduler, as platforms name it.
+    pub scheduler: &'static str,
+    /// The kernels that have it.
+    pub kernels: &'static str,
+    /// Whether a kernel with it was held against the simulator.
+    pub is_validated: bool,
+    pub features: &'static [Feature],
+}
+
+const fn on(name: &'static str) -> Feature {
+    Feature { name, is_on: true, fixed: None }
+}
+
+const fn off(name: &'static str) -> Feature {
+    Feature { name, is_on: false, fixed: None }
+}
+
+/// One that the simulator has as the kernel starts with it, and no other way.
+const fn fixed(name: &'static str, is_on: bool, why: &'static str) -> Feature {
+    Feature { name, is_on, fixed: Some(why) }
+}
+
+const BUDDIES: &str = "the simulator moves buddies of CFS between CPUs as other threads";
+const EARLY_TIMER: &str = "slices that end on a timer are simulated by the rule of 7.1 and later";
+const BUDGETS: &str = "say `enforcement=exact` or `enforcement=tick`";
+const WAKERS: &str = "the simulator does not know on which CPU a waker runs";
+const REWORKED: &str = "the simulator does not have the rule by which 6.19 and later nominate who was woken";
+
+/// Every fair class whose features can be named; the first is that of a platform that names none.
+pub const FAIR_VERSIONS: &[FairVersion] = &[
+    FairVersion {
+        scheduler: "fair",
+        kernels: "6.17 to 7.0",
+        is_validated: true,
+        features: &[
+            on("PLACE_LAG"),
+            on("PLACE_DEADLINE_INITIAL"),
+            on("PLACE_REL_DEADLINE"),
+            on("RUN_TO_PARITY"),
+            on("PREEMPT_SHORT"),
+            off("NEXT_BUDDY"),
+            on("PICK_BUDDY"),
+            on("CACHE_HOT_BUDDY"),
+            on("DELAY_DEQUEUE"),
+            on("DELAY_ZERO"),
+            on("WAKEUP_PREEMPTION"),
+            fixed("HRTICK", false, EARLY_TIMER),
+            fixed("HRTICK_DL", false, BUDGETS),
+            on("SIS_UTIL"),
+            fixed("WA_IDLE", true, WAKERS),
+            fixed("WA_WEIGHT", true, WAKERS),
+            fixed("WA_BIAS", true, WAKERS),
+            on("NI_RANDOM"),
+        ],
+    },
+    FairVersion {
+        scheduler: "eevdf-7.2",
+        kernels: "7.1 and later",
+        is_validated: true,
+        features: &[
+            on("PLACE_LAG"),
+            on("PLACE_DEADLINE_INITIAL"),
+            on("PLACE_REL_DEADLINE"),
+            on("RUN_TO_PARITY"),
+            on("PREEMPT_SHORT"),
+            fixed("NEXT_BUDDY", false, REWORKED),
+            on("PICK_BUDDY"),
+            fixed("CACHE_HOT_BUDDY", true, REWORKED),
+            on("DELAY_DEQUEUE"),
+            on("DELAY_ZERO"),
+            on("WAKEUP_PREEMPTION"),
+            on("HRTICK"),
+            fixed("HRTICK_DL", true, BUDGETS),
+            on("SIS_UTIL"),
+            fixed("WA_IDLE", true, WAKERS),
+            fixed("WA_WEIGHT", true, WAKERS),
+            fixed("WA_BIAS", true, WAKERS),
+            on("NI_RANDOM"),
+            on("NI_RATE"),
+        ],
+    },
+    FairVersion {
+        scheduler: "eevdf-6.12",
+        kernels: "6.12 to 6.16",
+        is_validated: true,
+        features: &[
+            on("PLACE_LAG"),
+            on("PLACE_DEADLINE_INITIAL"),
+            on("PLACE_REL_DEADLINE"),
+            on("RUN_TO_PARITY"),
+            on("PREEMPT_SHORT"),
+            off("NEXT_BUDDY"),
+            on("PICK_BUDDY"),
+            on("CACHE_HOT_BUDDY"),
+            on("DELAY_DEQUEUE"),
+            on("DELAY_ZERO"),
+            on("WAKEUP_PREEMPTION"),
+            fixed("HRTICK", false, EARLY_TIMER),
+            fixed("HRTICK_DL", false, BUDGETS),
+            on("SIS_UTIL"),
+            fixed("WA_IDLE", true, WAKERS),
+            fixed("WA_WEIGHT", true, WAKERS),
+            fixed("WA_BIAS", true, WAKERS),
+            on("NI_RANDOM"),
+        ],
+    },
+    FairVersion {
+        scheduler: "eevdf-6.6",
+        kernels: "6.6 to 6.11",
+        is_validated: false,
+        features: &[
+            on("PLACE_LAG"),
+            on("PLACE_DEADLINE_INITIAL"),
+            on("RUN_TO_PARITY"),
+            off("NEXT_BUDDY"),
+            on("CACHE_HOT_BUDDY"),
+            on("WAKEUP_PREEMPTION"),
+            fixed("HRTICK", false, EARLY_TIMER),
+            fixed("HRTICK_DL", false, BUDGETS),
+            on("SIS_UTIL"),
+            fixed("WA_IDLE", true, WAKERS),
+            fixed("WA_WEIGHT", true, WAKERS),
+            fixed("WA_BIAS", true, WAKERS),
+            on("NI_RANDOM"),
+        ],
+    },
+    FairVersion {
+        scheduler: "cfs-6.1",
+        kernels: "up to 6.5",
+        is_validated: true,
+        features: &[
+            on("GENTLE_FAIR_SLEEPERS"),
+            on("START_DEBIT"),
+            off("NEXT_BUDDY"),
+            on("LAST_BUDDY"),
+            fixed("CACHE_HOT_BUDDY", false, BUDDIES),
+            on("WAKEUP_PREEMPTION"),
+            fixed("HRTICK", false, EARLY_TIMER),
+            fixed("HRTICK_DL", false, BUDGETS),
+            on("SIS_UTIL"),
+            fixed("WA_IDLE", true, WAKERS),
+            fixed("WA_WEIGHT", true, WAKERS),
+            fixed("WA_BIAS", true, WAKERS),
+            on("NI_RANDOM"),
+            on("ALT_PERIOD"),
+            on("BASE_SLICE"),
+        ],
+    },
+];
+
+impl FairVersion {
+    /// That of a scheduler.
+    pub fn of(scheduler: &str) -> Option<&'static FairVersion> {
+        FAIR_VERSIONS.iter().find(|version| version.scheduler == scheduler)
+    }
+
+    fn feature(&self, name: &str) -> Option<&'static Feature> {
+        self.features.iter().find(|feature| feature.name == name)
+    }
+
+    /// The features that can be set, as their file has them: `PLACE_LAG NO_NEXT_BUDDY`.
+    pub fn in_words(&self) -> String {
+        let can_be_set = self.features.iter().filter(|feature| feature.fixed.is_none());
+        let word = |feature: &Feature| match feature.is_on {
+            true => feature.name.to_owned(),
+            false => format!("{OFF}{}", feature.name),
+        };
+        can_be_set.map(word).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A feature as it is written, and whether it is on.
+fn read(word: &str) -> (&str, bool) {
+    word.strip_prefix(OFF).map_or((word, true), |name| (name, false))
+}
+
+impl Platform {
+    /// The fair class of the platform; `None` where the policies of fair threads are another scheduler's, such as MuQSS.
+    pub fn fair_version(&self) -> Option<&'static FairVersion> {
+        if self.schedulers.iter().any(|word| word == "muqss") {
+            return None;
+        }
+        let named = self.schedulers.iter().find_map(|word| FairVersion::of(word));
+        named.or(FAIR_VERSIONS.first())
+    }
+
+    /// Whether its fair class, a version, has a feature on.
+    pub fn has_feature(&self, version: &FairVersion, name: &str) -> bool {
+        let set = self.features.iter().map(|word| read(word)).find(|(set, _)| *set == name);
+        let is_on = version.feature(name).is_some_and(|feature| feature.is_on);
+        set.map_or(is_on, |(_, is_on)| is_on)
+    }
+
+    /// Whether its fair class, with the features that are set, is one of a kernel that the simulator was held against.
+    pub fn is_fair_class_validated(&self) -> bool {
+        self.features.is_empty() && self.fair_version().is_some_and(|version| version.is_validated)
+    }
+
+    /// Sets features of the fair class, each by its name, with `NO_` before one that is to be off.
+    ///
+    /// # Errors
+    /// The first that this class does not have, or that the simulator has one way only, and what can be said instead.
+    pub fn set_features(&mut self, words: &[&str]) -> Result<(), String> {
+        let Some(version) = self.fair_version() else {
+            return Err(
+                "the fair threads of this platform are MuQSS's, which has no such features".to_owned()
+            );
+        };
+        let mut kept: Vec<String> = Vec::new();
+        for word in words {
+            let (name, is_on) = read(word);
+            let Some(feature) = version.feature(name) else {
+                let has = version.in_words();
+                return Err(match FAIR_VERSIONS.iter().any(|other| other.feature(name).is_some()) {
+                    true => format!("the fair class of {} has no {name}, but {has}", version.kernels),
+                    false => format!("no feature `{name}`: the fair class of {} has {has}", version.kernels),
+                });
+            };
+            if let Some(why) = feature.fixed.filter(|_| is_on != feature.is_on) {
+                let stands = if feature.is_on { "on" } else { "off" };
+                return Err(format!("{name} is {stands} in the simulator: {why}"));
+            }
+            if kept.iter().any(|other| read(other).0 == name) {
+                return Err(format!("{name} is given twice"));
+            }
+            if is_on != feature.is_on {
+                kept.push((*word).to_owned());
+            }
+        }
+        self.features = kept;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::PROFILES;
+
+    fn set(platform: &Platform, words: &[&str]) -> Result<Vec<String>, String> {
+        let mut platform = platform.clone();
+        platform.set_features(words).map(|()| platform.features)
+    }
+
+    fn changed_or_plain(words: &[&str]) -> Platform {
+        let features = set(&Platform::linux_6_18(1), words).unwrap();
+        Platform { features, ..Platform::linux_6_18(1) }
+    }
+
+    #[test]
+    fn a_feature_is_known_to_the_versions_that_have_it() {
+        let cases: [(&str, &str, &str); 9] = [
+            ("linux-6.18", "NO_RUN_TO_PARITY", ""),
+            ("linux-6.18", "LAST_BUDDY", "has no LAST_BUDDY, but PLACE_LAG"),
+            ("linux-6.18", "RUN_TO_PARTY", "no feature `RUN_TO_PARTY`"),
+            ("linux-6.1", "NO_GENTLE_FAIR_SLEEPERS", ""),
+            ("linux-6.1", "NO_PLACE_LAG", "up to 6.5 has no PLACE_LAG"),
+            ("linux-6.6", "NO_DELAY_DEQUEUE", "6.6 to 6.11 has no DELAY_DEQUEUE"),
+            ("linux-6.12", "HRTICK", "HRTICK is off in the simulator: slices that end on a timer"),
+            ("linux-7.2", "NO_HRTICK", ""),
+            ("linux-7.2", "NEXT_BUDDY", "6.19 and later"),
+        ];
+        for (name, word, refused) in cases {
+            let platform = Platform::named(name, 2).unwrap();
+            match set(&platform, &[word]) {
+                Ok(kept) => assert!(refused.is_empty() && kept == [word], "{name} {word}: {kept:?}"),
+                Err(error) => assert!(!refused.is_empty() && error.contains(refused), "{name}: {error}"),
+            }
+        }
+    }
+
+    /// What is said to be as it is anyway is no change, so that the record is that of the plain kernel.
+    #[test]
+    fn only_what_differs_is_kept() {
+        let platform = Platform::linux_6_18(1);
+        let version = platform.fair_version().unwrap();
+        assert_eq!(set(&platform, &["RUN_TO_PARITY", "NEXT_BUDDY"]).unwrap(), ["NEXT_BUDDY"]);
+        assert!(set(&platform, &["NO_PLACE_LAG", "PLACE_LAG"]).unwrap_err().contains("given twice"));
+        assert!(platform.has_feature(version, "PLACE_LAG") && !platform.has_feature(version, "NEXT_BUDDY"));
+        let changed = Platform { features: vec!["NO_PLACE_LAG".to_owned()], ..platform };
+        assert!(!changed.has_feature(version, "PLACE_LAG"));
+        let muqss = Platform { schedulers: vec!["muqss".to_owned()], ..changed };
+        assert!(set(&muqss, &["PLACE_LAG"]).unwrap_err().contains("MuQSS"));
+        assert!(!changed_or_plain(&["NEXT_BUDDY"]).is_fair_class_validated());
+        assert!(changed_or_plain(&["RUN_TO_PARITY"]).is_fair_class_validated());
+        assert!(Platform::linux_6_6(1).in_words().contains("fair class unvalidated"));
+    }
+
+    #[test]
+    fn every_profile_has_a_version_of_its_own() {
+        let of = |profile: &(&str, super::super::Profile)| profile.1(1).fair_version().unwrap().scheduler;
+        let mut schedulers: Vec<&str> = PROFILES.iter().map(of).collect();
+        schedulers.sort_unstable();
+        schedulers.dedup();
+        assert_eq!((schedulers.len(), FAIR_VERSIONS.len()), (PROFILES.len(), PROFILES.len()));
+    }
+}
