@@ -376,7 +376,7 @@ fn group(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Group
 
 /// A reservation whose deadline is its period and that nothing is added to.
 fn reservation_of_group(reading: &mut Reading, table: &Table<'_>) -> Option<Reservation> {
-    let found = reservation(reading, table)?;
+    let found = reservation(reading, table, PolicySpec::Deadline)?;
     let plain = Reservation::implicit(found.runtime, found.period);
     for (key, differs) in
         [("deadline", found.deadline != plain.deadline), ("reclaim", found.reclaim), ("demote", found.demote)]
