@@ -13,7 +13,8 @@ fn range(record: &Record, name: &str, series: &str) -> (f64, f64) {
     let activity = record.activity(name).expect("it is there");
     let found = if series == "response" { activity.response.as_ref() } else { activity.series.get(series) };
     let moments = &found.expect("it has times").observed().expect("it was seen").moments;
-    (moments.min().unwrap() / 1e6, moments.max().unwrap() / 1e6)
+    let in_ms = |time: Option<f64>| time.expect("there are values") / 1e6;
+    (in_ms(moments.min()), in_ms(moments.max()))
 }
 
 fn figure(activity: &ActivityRecord, name: &str) -> f64 {
