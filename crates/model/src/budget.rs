@@ -11,7 +11,7 @@ use crate::world::{RunOptions, WorldError};
 
 /// Threads of all tasks and loads of a run.
 pub const THREADS_MAX: u64 = 20_000;
-/// Activations of all tasks of a run, warm-up included.
+/// Activations of all tasks of a run and events of its chains, warm-up included.
 pub const ACTIVATIONS_MAX: u64 = 1 << 22;
 /// Requests of one interrupt source per second: each is simulated by itself.
 const REQUESTS_PER_SECOND_MAX: u64 = 1_000_000;
@@ -37,17 +37,23 @@ pub fn check(world: &str, workload: &Workload, options: &RunOptions, cpus: u32) 
         return refuse(kind.path(name), why);
     }
     let length = options.warm_up.saturating_add(options.duration);
-    let planned = |task: &Task| activations(task, length, cpus);
-    let all = workload.tasks.iter().map(planned).fold(0, u64::saturating_add);
-    if let (true, Some(task)) =
-        (all > ACTIVATIONS_MAX, workload.tasks.iter().max_by_key(|task| planned(task)))
+    let planned = |task: &Task| match workload.is_fed(task) {
+        true => workload.deliveries(task, length),
+        false => activations(task, length, cpus),
+    };
+    let of_tasks = workload.tasks.iter().map(|task| (ActivityKind::Task, &task.name, planned(task)));
+    let of_chains =
+        workload.chains.iter().map(|chain| (ActivityKind::Chain, &chain.name, chain.expected(length)));
+    let each: Vec<(ActivityKind, &String, u64)> = of_tasks.chain(of_chains).collect();
+    let all = each.iter().map(|(.., count)| *count).fold(0, u64::saturating_add);
+    if let (true, Some((kind, name, count))) =
+        (all > ACTIVATIONS_MAX, each.iter().max_by_key(|(.., count)| *count))
     {
         let why = format!(
-            "it has {} of {all} activations in {length}, and a run keeps at most {ACTIVATIONS_MAX}; run it shorter with --for, or \
-             give it a longer period",
-            planned(task)
+            "it has {count} of {all} activations in {length}, and a run keeps at most {ACTIVATIONS_MAX}; run it shorter with --for, or \
+             give it a longer period"
         );
-        return refuse(format!("task.{}", task.name), why);
+        return refuse(kind.path(name), why);
     }
     Ok(())
 }

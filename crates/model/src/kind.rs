@@ -95,10 +95,8 @@ const KINDS: [KindRow; 8] = [
         kind: ActivityKind::Chain,
         word: "chain",
         noun: "a chain",
-        simulator: Some(
-            "chains are not simulated; leave it out, or tie the tasks with wait and signal phases",
-        ),
-        kernels: Some("this version runs no chains; leave it out"),
+        has_jobs: true,
+        kernels: Some("chains are simulated only; leave it out, or try `--on sim`"),
         ..COMMON
     },
     KindRow { kind: ActivityKind::Probe, word: "probe", noun: "a probe", ..COMMON },

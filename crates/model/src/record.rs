@@ -16,6 +16,7 @@ use crate::workload::{ActivityKind, ThreadRole, Workload};
 mod account;
 mod beyond;
 mod caveat;
+mod chains;
 mod extrapolation;
 mod flows;
 pub mod loads;
@@ -25,6 +26,7 @@ mod streams;
 
 pub use account::{Account, Total};
 pub use caveat::{Caveat, Effect};
+pub use chains::{Pass, StageTimes, chain_record, stages_of};
 pub use extrapolation::{HORIZON, NextLargest};
 pub use flows::FlowAccount;
 pub(crate) use observed::time;

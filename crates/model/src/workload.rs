@@ -3,6 +3,7 @@
 
 mod activity;
 mod beyond;
+mod chain;
 mod course;
 mod fault;
 mod group;
@@ -27,6 +28,7 @@ use crate::source::Source;
 
 pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
+pub use chain::{Chain, Events};
 pub use course::{Course, Cursor, Taken};
 pub use fault::{Fails, Fault};
 pub use group::{Group, Quota, reserved_group};
@@ -459,19 +461,6 @@ impl Startup {
     }
 }
 
-/// An event that passes through tasks.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Chain {
-    /// Its role.
-    pub name: String,
-    /// When events start.
-    pub start: Arrivals,
-    /// The tasks it passes, in order.
-    pub through: Vec<String>,
-    /// What was promised about it.
-    pub promises: Vec<Promise>,
-}
-
 /// What a lock does about priority inversion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockProtocol {
@@ -572,6 +561,7 @@ impl Workload {
         workload.flows.sort_by(|a, b| a.name.cmp(&b.name));
         workload.loads.sort_by(|a, b| a.name.cmp(&b.name));
         workload.groups.sort_by(|a, b| a.name.cmp(&b.name));
+        workload.chains.sort_by(|a, b| a.name.cmp(&b.name));
         workload
     }
 

@@ -67,6 +67,11 @@ pub fn page(report: &Report<'_>) -> String {
                     given up for a median to be known.</p>";
         section(&mut body, "Start-ups", &format!("{lead}{}", sheet(&startups)));
     }
+    if let Some(chains) = crate::chains::chains(report.rows) {
+        let lead = "<p>Means of completed events, stage by stage: until a job takes an event, CPU time of that job, and the rest of it, in \
+                    which it had no CPU or stood still.</p>";
+        section(&mut body, "Along the chains", &format!("{lead}{}", sheet(&chains)));
+    }
     if let Some(price) = compare::price(report.rows) {
         let is_reserved = |row: &Row<'_>| row.record.reserved;
         let is_price = report.rows.iter().any(is_reserved) && !report.rows.iter().all(is_reserved);

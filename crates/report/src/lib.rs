@@ -15,6 +15,7 @@ pub mod table;
 pub mod top;
 pub mod traces;
 
+mod chains;
 mod compare;
 mod counted;
 mod over_time;

@@ -19,6 +19,7 @@ use surety_model::workload::ActivityKind;
 use surety_stats::bounds::Ranked;
 use surety_units::Nanos;
 
+use crate::chains::chains;
 use crate::compare;
 use crate::quantity::{TimeUnit, chosen_time, figure, number_of, observed, percent, probability};
 use crate::row::{Report, Row};
@@ -59,6 +60,7 @@ pub fn compared(report: &Report<'_>, style: &Style) -> String {
         out.push('\n');
         out += &sheet.text(style);
     }
+    along(rows, &mut out, style);
     verdicts(rows, &mut out, style);
     degraded(rows, &mut out, style);
     price(rows, &mut out, style);
@@ -95,6 +97,7 @@ pub fn record(row: &Row<'_>, style: &Style) -> String {
         out.push('\n');
     }
     out += &distributions_sheet(row).text(style);
+    along(std::slice::from_ref(row), &mut out, style);
     next_largest(row, &mut out, style);
     out += &over_time::over_time(row, style);
     price(std::slice::from_ref(row), &mut out, style);
@@ -250,6 +253,14 @@ fn not_as_asked(row: &Row<'_>, out: &mut String, style: &Style) {
     if !words.is_empty() {
         heading("in force, not as asked", out, style);
         *out += &paragraph(style, "", Tone::Bad, &words.join("; "));
+    }
+}
+
+/// Where the time of events went along their chains.
+fn along(rows: &[Row<'_>], out: &mut String, style: &Style) {
+    if let Some(sheet) = chains(rows) {
+        heading("along the chains", out, style);
+        *out += &sheet.text(style);
     }
 }
 

@@ -23,6 +23,7 @@
 //! Ungrouped threads of a run share one session, so on a platform with autogroup they share the root as well.
 
 mod build;
+mod chains;
 mod interrupts;
 mod io;
 mod jobs;
@@ -112,6 +113,7 @@ impl World for SimWorld {
         }
         let mut requests = interrupts::Accounts::new(workload, options);
         requests.notices(workload, observer);
+        chains::notices(workload, observer);
         let mut packets = links::Packets::new(workload, options)?;
         let runs_before = simulate(&mut stage, &mut requests, &mut packets, options, observer)?;
         let runs: Vec<Nanos> = stage
@@ -121,12 +123,19 @@ impl World for SimWorld {
             .map(|(member, before)| (stage.machine.run_of(member.thread) - *before).max(Nanos::ZERO))
             .collect();
         let requests = requests.close(&mut stage.machine);
-        stage.machine.programs_mut().io.close(options.warm_up + options.duration);
+        let end = options.warm_up + options.duration;
+        stage.machine.programs_mut().io.close(end);
+        let events = stage.machine.programs_mut().chains.close(workload, (options.warm_up, end));
         let measured = Measured { stage: &stage, runs: &runs, options };
         let mut activities = measured.activities(workload, requests, &idle);
         let mut in_force = self.in_force(workload, options, cpus, &stage);
         in_force.environment.extend(measured.levels(workload));
         activities.extend(packets.close(stage.machine.recorder_mut()));
+        for record in events {
+            let recorder = stage.machine.recorder_mut();
+            [record.completed, record.unfinished].into_iter().for_each(|count| recorder.mix(count));
+            activities.push(record);
+        }
         for run in &runs {
             stage.machine.recorder_mut().mix(run.get_unsigned());
         }
@@ -222,8 +231,7 @@ impl Measured<'_> {
             let activity = Activity::Task(index);
             let mut account = Account::of_task(task, Basis::Sample);
             account.add_all(members_of(self.stage, activity).flat_map(|member| {
-                let thread = &self.stage.machine.programs().threads[member.thread.index()];
-                thread.outcomes(self.options.warm_up)
+                self.stage.machine.programs().outcomes(member.thread.index(), self.options.warm_up)
             }));
             activities.push(self.with_gap(activity, account.finish(Some(self.share(activity)))));
         }

@@ -5,6 +5,7 @@ mod abiss_be;
 mod abiss_latency;
 mod by_rule;
 mod cards;
+mod chromebook;
 mod class_order;
 mod in_lab;
 mod inter_frame;
@@ -36,6 +37,7 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &schedulers::EXPERIMENT,
     &class_order::EXPERIMENT,
     &overcommit::EXPERIMENT,
+    &chromebook::EXPERIMENT,
     &rt_throttling::EXPERIMENT,
     &latency_nice::EXPERIMENT,
     &irq_disk::EXPERIMENT,

@@ -19,6 +19,7 @@ use surety_model::workload::{
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
 use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
 
+use super::chains::Chains;
 use super::interrupts;
 use super::jobs::{Jobs, Phase, RunPlace, Thread};
 use super::{NAME, SimWorld, refuse};
@@ -147,6 +148,7 @@ pub(super) fn stage(
         disks: disks::Places::new(),
         stations: streams::Stations::new(),
     };
+    builder.chains(workload);
     for (index, task) in workload.tasks.iter().enumerate() {
         builder.task(workload, index, task)?;
     }
@@ -214,6 +216,13 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
+    /// The inboxes of tasks that chains pass, each with an event where another task wakes it.
+    fn chains(&mut self, workload: &Workload) {
+        let machine = &mut self.stage.machine;
+        let chains = Chains::new(workload, self.seed, || machine.add_signal());
+        machine.programs_mut().chains = chains;
+    }
+
     fn task(&mut self, workload: &'a Workload, index: usize, task: &'a Task) -> Result<(), WorldError> {
         let object = format!("task.{}", task.name);
         let Some(scheduling) = Scheduling::of_task(task) else {
@@ -248,7 +257,8 @@ impl<'a> Builder<'a> {
         }
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let phases = self.phases(workload, task, instance, &object)?;
-            let thread = Thread::of_task(task, instance, phases, self.seed, self.end);
+            let seat = self.stage.machine.programs().chains.seat(index);
+            let thread = Thread::of_task(task, instance, phases, self.seed, self.end).seated(seat);
             let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single).or(task.cpus);
             let slept_on = self.first_cpus.of_task(index, instance).map(|turn| turn.cpu);
             let place = Place { group, allowed: pinned.or(confined), slept_on };

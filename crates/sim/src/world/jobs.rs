@@ -16,6 +16,7 @@ use surety_model::workload::{Course, Cursor, Late, Phase as TaskPhase, Release, 
 use surety_stats::random::stream_of;
 use surety_units::Nanos;
 
+use super::chains::{Chains, Delivery, Seat};
 use super::io::Io;
 use super::meetings::{Meetings, Met};
 use crate::cpu::at_disk::AtDisk;
@@ -72,6 +73,10 @@ enum Stage {
     Due,
     /// Is to take the next phase of its job.
     Within,
+    /// Is to take what chains deliver to it, or to wait for it.
+    Listening,
+    /// Is to wake those that its job delivered to.
+    HandingOn,
     /// Takes the requests of a device, one after another, for ever.
     Serving(usize),
     /// Has no more jobs.
@@ -101,6 +106,10 @@ pub(super) struct Thread {
     stamps: Vec<Stamp>,
     /// Who does its work in place of jobs: its place among the actors.
     actor: Option<usize>,
+    /// Where chains deliver to it, what its job took of that, and what it does when that is handed on.
+    seat: Option<Seat>,
+    taken: Vec<Delivery>,
+    then: Stage,
 }
 
 /// Room for stamps made before a run begins.
@@ -138,7 +147,16 @@ impl Thread {
             run_before: Nanos::ZERO,
             stamps: Vec::with_capacity(usize::try_from(room).expect("bounded")),
             actor: None,
+            seat: None,
+            taken: Vec::new(),
+            then: Stage::Over,
         }
+    }
+
+    /// The same as a stage of chains.
+    pub(super) fn seated(self, seat: Option<Seat>) -> Thread {
+        let stage = if seat.is_some_and(|seat| seat.is_fed) { Stage::Listening } else { self.stage };
+        Thread { seat, stage, ..self }
     }
 
     /// CPU time for ever, without jobs.
@@ -169,6 +187,9 @@ impl Thread {
             run_before: Nanos::ZERO,
             stamps: Vec::new(),
             actor: None,
+            seat: None,
+            taken: Vec::new(),
+            then: Stage::Over,
         }
     }
 
@@ -202,6 +223,10 @@ impl Thread {
             stamp.completion = Some(now);
             stamp.execution = run - self.run_before;
         }
+        if self.seat.is_some_and(|seat| seat.is_fed) {
+            (self.job, self.stage) = (self.job + 1, Stage::Listening);
+            return;
+        }
         let next = self.plan.after(self.job, self.planned, now);
         self.stage = Stage::Over;
         if let Some((job, planned)) = next {
@@ -209,11 +234,34 @@ impl Thread {
         }
     }
 
-    fn next(&mut self, at: Moment, meetings: &mut Meetings, mark: &mut dyn FnMut(JobMarker)) -> Step {
+    /// Hands on what the job took that is complete.
+    fn hand_on(&mut self, chains: &mut Chains) {
+        let Some(stamp) = self.stamps.last() else { return };
+        let woken = self.taken.drain(..).filter_map(|delivery| chains.hand_on(delivery, stamp));
+        self.ahead.extend(woken.map(Step::Signal));
+        (self.then, self.stage) = (self.stage, Stage::HandingOn);
+    }
+
+    fn next(
+        &mut self,
+        at: Moment,
+        (meetings, chains): (&mut Meetings, &mut Chains),
+        mark: &mut dyn FnMut(JobMarker),
+    ) -> Step {
         loop {
             match self.stage {
                 Stage::Over => return Step::Exit,
                 Stage::Serving(device) => return Step::Serve(device),
+                Stage::Listening => {
+                    let inbox = self.seat.expect("only a stage of chains listens").inbox;
+                    let Some(delivery) = chains.take_one(inbox, at.now) else { return chains.listen(inbox) };
+                    (self.planned, self.stage) = (delivery.at, Stage::Due);
+                    self.taken.push(delivery);
+                }
+                Stage::HandingOn => match self.ahead.pop() {
+                    Some(step) => return step,
+                    None => self.stage = self.then,
+                },
                 Stage::Planned => {
                     self.stage = Stage::Due;
                     return Step::SleepUntil(self.planned + self.jitter());
@@ -229,6 +277,9 @@ impl Thread {
                         execution: Nanos::ZERO,
                     });
                     mark(JobMarker::Begin { job, release });
+                    if let Some(Seat { inbox, is_fed: false }) = self.seat {
+                        self.taken = chains.take_all(inbox, at.now);
+                    }
                     self.cursor.restart();
                     self.stage = Stage::Within;
                 }
@@ -245,6 +296,9 @@ impl Thread {
                         None => {
                             mark(JobMarker::End { job: self.job });
                             self.complete(at.now, at.run);
+                            if self.seat.is_some() {
+                                self.hand_on(chains);
+                            }
                         }
                     }
                 }
@@ -312,10 +366,17 @@ impl Thread {
     }
 
     /// What became of every planned activation from `observe` on.
-    pub(super) fn outcomes(&self, observe: Nanos) -> Vec<JobOutcome> {
+    fn outcomes(&self, observe: Nanos, chains: &Chains) -> Vec<JobOutcome> {
         // A job that is released at the very end is none of the run's.
         let released = self.stamps.partition_point(|stamp| stamp.release < self.end);
-        self.plan.outcomes(&self.stamps[..released], observe, self.end)
+        let Some(Seat { inbox, is_fed: true }) = self.seat else {
+            return self.plan.outcomes(&self.stamps[..released], observe, self.end);
+        };
+        let mut outcomes = self.plan.outcomes(&self.stamps[..released], observe, self.end);
+        let open = |release: Nanos| JobOutcome::Unfinished { release, until: self.end };
+        outcomes.extend(chains.waiting(inbox).filter(|at| *at < self.end).map(open));
+        outcomes.retain(|outcome| outcome.release() >= observe);
+        outcomes
     }
 }
 
@@ -324,14 +385,22 @@ impl Thread {
 pub(super) struct Jobs {
     pub(super) threads: Vec<Thread>,
     pub(super) meetings: Meetings,
+    pub(super) chains: Chains,
     pub(super) io: Io,
+}
+
+impl Jobs {
+    /// What became of every planned activation of a thread from `observe` on.
+    pub(super) fn outcomes(&self, thread: usize, observe: Nanos) -> Vec<JobOutcome> {
+        self.threads[thread].outcomes(observe, &self.chains)
+    }
 }
 
 impl Programs for Jobs {
     fn next(&mut self, at: Moment, mark: &mut dyn FnMut(JobMarker)) -> Step {
         let thread = &mut self.threads[at.thread.index()];
         match thread.actor {
-            None => thread.next(at, &mut self.meetings, mark),
+            None => thread.next(at, (&mut self.meetings, &mut self.chains), mark),
             Some(actor) => self.io.next(actor, at),
         }
     }

@@ -1,5 +1,6 @@
 //! What must hold between the objects of a workload: names are unique and every name used is one that is there.
 
+mod chains;
 mod phases;
 
 use std::collections::BTreeMap;
@@ -75,9 +76,7 @@ pub(in crate::formats) fn references(workload: &Workload, list: &mut Vec<Diagnos
         check.named(&format!("flow.{}.link", flow.name), "link", &flow.link);
     }
     for chain in &workload.chains {
-        for (index, task) in chain.through.iter().enumerate() {
-            check.named(&format!("chain.{}.through.{index}", chain.name), "task", task);
-        }
+        check.chain(chain);
     }
     check.groups_form_a_tree();
     check.events(&raised);

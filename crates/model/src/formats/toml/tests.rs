@@ -228,13 +228,13 @@ reservation = { runtime = "5ms", period = "20ms" }
 [[chain]]
 name     = "key"
 start    = { kind = "poisson", rate = "0.5/s" }
-through  = ["player", "hog"]
+through  = ["measured", "steps"]
 promise  = ["response <= 100ms @ 95%"]
 
 [[chain]]
 name = "beat"
 start = { kind = "periodic", period = "1s" }
-through = ["hog"]
+through = ["replayed"]
 
 [[resource]]
 name = "m"
