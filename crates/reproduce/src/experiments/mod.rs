@@ -5,6 +5,7 @@ mod abiss_be;
 mod abiss_latency;
 mod by_rule;
 mod cards;
+mod cgroup_dilution;
 mod class_order;
 mod in_lab;
 mod inter_frame;
@@ -38,6 +39,7 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &overcommit::EXPERIMENT,
     &rt_throttling::EXPERIMENT,
     &latency_nice::EXPERIMENT,
+    &cgroup_dilution::EXPERIMENT,
     &irq_disk::EXPERIMENT,
     &irq_copy::EXPERIMENT,
     &irq_loss::EXPERIMENT,
