@@ -92,6 +92,14 @@ impl World for AnalysisWorld {
         if let Some(objection) = objections(workload).into_iter().next() {
             return Err(objection);
         }
+        if self.platform.has_late_timers() {
+            return Err(WorldError::Unsupported {
+                world: "analysis".to_owned(),
+                object: "--platform".to_owned(),
+                why: "timers that wait for ticks (`hrtimers=off`) have no analysis; try `--on sim`"
+                    .to_owned(),
+            });
+        }
         let mut platform = self.platform.clone();
         let cpus = chosen_cpus(&platform, options)?;
         platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");

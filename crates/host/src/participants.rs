@@ -33,7 +33,7 @@ use crate::shared::SharedObjects;
 use crate::spans::Speaker;
 use crate::streams::{self, Stations, StreamRun};
 use crate::tasks::{TaskBodySpec, TaskRun};
-use crate::threads::{spawn_thread, thread_in_force};
+use crate::threads::{SLACK, spawn_thread, spawn_with_slack, thread_in_force, with_slack};
 use crate::window::{Gate, Window};
 
 /// How often threads that wait are had to look, a millisecond apart, so that they are on their CPUs.
@@ -351,7 +351,8 @@ impl Stage<'_> {
             Some(window) => body.run(&gate, &window, marker.as_ref()),
             None => body.not_run(),
         };
-        let (tid, handle) = spawn_thread(&task.name, &self.gate, run)?;
+        let slack = task.timer_slack.unwrap_or(SLACK);
+        let (tid, handle) = spawn_with_slack(&task.name, &self.gate, slack, run)?;
         Ok((tid, Body::Synthetic(handle)))
     }
 
@@ -565,7 +566,10 @@ impl Stage<'_> {
         let worker = |reserved: &'_ Reserved| Some(reserved.worker.as_ref()?.tid);
         let workers = programs.reserved.iter().filter_map(|r| Some((r.name.as_str(), worker(r)?)));
         let said = members.chain(workers).map(|(name, tid)| thread_in_force(self.kernel, name, tid));
-        said.map(|thread| groups::with_group(self.groups, self.workload, thread)).collect()
+        let slack_of = |name: &str| self.workload.tasks.iter().find(|task| task.name == name)?.timer_slack;
+        said.map(|thread| with_slack(self.kernel, slack_of(&thread.activity), thread))
+            .map(|thread| groups::with_group(self.groups, self.workload, thread))
+            .collect()
     }
 }
 
