@@ -93,14 +93,16 @@ pub(crate) fn beside_session(
     groups: Option<&ControlGroups<'_>>,
     scheduler: &SchedulerFacts,
     workload: &Workload,
-) -> Option<String> {
+) -> Vec<String> {
     let all_are_in_groups = workload.activities().len() == members(workload).count();
-    let applies = groups?.are_topmost() && scheduler.divides_by_session() && !all_are_in_groups;
-    applies.then(|| {
+    let are_topmost = groups.is_some_and(ControlGroups::are_topmost);
+    let applies = are_topmost && scheduler.divides_by_session() && !all_are_in_groups;
+    let reason = applies.then(|| {
         "threads without a group were in that of their session (autogroup), which has weight 100 beside the others; put them into \
          groups, too, or write 0 to /proc/sys/kernel/sched_autogroup_enabled"
             .to_owned()
-    })
+    });
+    reason.into_iter().collect()
 }
 
 fn not_made(error: GroupError) -> WorldError {

@@ -156,8 +156,7 @@ impl World for HostWorld<'_> {
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         budget::check("host", workload, options, cpus.len() as u32)?;
         let mut prepared = self.prepare(workload, options, (cpus, all_cpus))?;
-        let beside = groups::beside_session(prepared.groups.as_ref(), &facts.scheduler, workload);
-        let mut degraded: Vec<String> = beside.into_iter().collect();
+        let mut degraded = groups::beside_session(prepared.groups.as_ref(), &facts.scheduler, workload);
         let memory = LockedMemory::lock();
         let recorder = self.start_recording(&recorded_of(workload), all_cpus, &mut degraded);
         let mut enforcer = Enforcer::new(self.kernel, self.journal);

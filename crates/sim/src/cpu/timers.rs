@@ -9,13 +9,11 @@ use std::collections::BTreeMap;
 use surety_model::platform::TimerRules;
 use surety_units::Nanos;
 
-use crate::cpu::hardware::ThreadId;
-
 /// Of a machine that says how its timers expire.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers {
     pub(crate) rules: TimerRules,
-    /// By thread: the slack that its task asks for, and the hard expiry of its pending timer.
+    /// By the number of a thread: the slack that its task asks for, and the hard expiry of its pending timer.
     threads: Vec<(Option<Nanos>, Option<Nanos>)>,
     cpus: Vec<CpuTimers>,
 }
@@ -24,7 +22,7 @@ pub(crate) struct Timers {
 #[derive(Clone, Debug, Default)]
 struct CpuTimers {
     /// Soft expiries by hard expiry and thread.
-    pending: BTreeMap<(Nanos, ThreadId), Nanos>,
+    pending: BTreeMap<(Nanos, u32), Nanos>,
     counts: TimerCounts,
     /// When it last took an interrupt of a timer, and when it last stopped being idle.
     interrupted: Option<Nanos>,
@@ -47,20 +45,20 @@ impl Timers {
         Timers { rules, threads: Vec::new(), cpus: vec![CpuTimers::default(); cpus] }
     }
 
-    fn of(&mut self, thread: ThreadId) -> &mut (Option<Nanos>, Option<Nanos>) {
-        if self.threads.len() <= thread.index() {
-            self.threads.resize(thread.index() + 1, (None, None));
+    fn of(&mut self, thread: u32) -> &mut (Option<Nanos>, Option<Nanos>) {
+        if self.threads.len() <= thread as usize {
+            self.threads.resize(thread as usize + 1, (None, None));
         }
-        &mut self.threads[thread.index()]
+        &mut self.threads[thread as usize]
     }
 
     /// Gives a thread a slack of its own.
-    pub(crate) fn set_slack(&mut self, thread: ThreadId, slack: Nanos) {
+    pub(crate) fn set_slack(&mut self, thread: u32, slack: Nanos) {
         self.of(thread).0 = Some(slack);
     }
 
     /// A thread goes to sleep on a CPU until an instant: when the interrupt for it is due by itself.
-    pub(crate) fn begin(&mut self, cpu: usize, thread: ThreadId, soft: Nanos, is_exact: bool) -> Nanos {
+    pub(crate) fn begin(&mut self, cpu: usize, thread: u32, soft: Nanos, is_exact: bool) -> Nanos {
         let slack = self.of(thread).0.unwrap_or(self.rules.slack);
         let slack = if is_exact { Nanos::ZERO } else { slack };
         let hard = soft.saturating_add(slack);
@@ -70,16 +68,16 @@ impl Timers {
     }
 
     /// The timer of a thread has expired, or is not needed any more.
-    pub(crate) fn end(&mut self, cpu: usize, thread: ThreadId) {
+    pub(crate) fn end(&mut self, cpu: usize, thread: u32) {
         if let Some(hard) = self.of(thread).1.take() {
             self.cpus[cpu].pending.remove(&(hard, thread));
         }
     }
 
     /// The next thread whose timer an interrupt at this instant takes with it; those whose hard expiry it is have interrupts of their own.
-    pub(crate) fn next_expired(&mut self, cpu: usize, now: Nanos) -> Option<ThreadId> {
+    pub(crate) fn next_expired(&mut self, cpu: usize, now: Nanos) -> Option<u32> {
         let pending = &self.cpus[cpu].pending;
-        let later = (Nanos::new(now.get() + 1), ThreadId(0))..;
+        let later = (Nanos::new(now.get() + 1), 0)..;
         let (&(_, thread), _) = pending.range(later).next().filter(|(_, soft)| **soft <= now)?;
         Some(thread)
     }
@@ -137,27 +135,27 @@ mod tests {
     fn an_interrupt_takes_with_it_whose_soft_expiry_has_passed() {
         let mut timers = Timers::new(TimerRules::default(), 1);
         for (thread, slack) in [(0, 50), (1, 20), (2, 50)] {
-            timers.set_slack(ThreadId(thread), US(slack));
+            timers.set_slack(thread, US(slack));
         }
-        let hard = [(0, 10), (1, 20), (2, 50)].map(|(t, soft)| timers.begin(0, ThreadId(t), US(soft), false));
+        let hard = [(0, 10), (1, 20), (2, 50)].map(|(t, soft)| timers.begin(0, t, US(soft), false));
         assert_eq!(hard, [60, 40, 100].map(US));
-        timers.end(0, ThreadId(1));
-        assert_eq!(timers.next_expired(0, US(40)), Some(ThreadId(0)));
-        timers.end(0, ThreadId(0));
+        timers.end(0, 1);
+        assert_eq!(timers.next_expired(0, US(40)), Some(0));
+        timers.end(0, 0);
         assert_eq!(timers.next_expired(0, US(40)), None);
-        assert_eq!(timers.next_expired(0, US(50)), Some(ThreadId(2)));
+        assert_eq!(timers.next_expired(0, US(50)), Some(2));
     }
 
     /// Of A 10 and 100, of B 50 and 60: A has expired at 40, and B, which stands before it, has not.
     #[test]
     fn the_first_that_is_yet_to_come_keeps_those_behind_it() {
         let mut timers = Timers::new(TimerRules::default(), 1);
-        timers.set_slack(ThreadId(0), US(90));
-        timers.set_slack(ThreadId(1), US(10));
-        timers.begin(0, ThreadId(0), US(10), false);
-        timers.begin(0, ThreadId(1), US(50), false);
+        timers.set_slack(0, US(90));
+        timers.set_slack(1, US(10));
+        timers.begin(0, 0, US(10), false);
+        timers.begin(0, 1, US(50), false);
         assert_eq!(timers.next_expired(0, US(40)), None);
-        assert_eq!(timers.next_expired(0, US(55)), Some(ThreadId(1)));
+        assert_eq!(timers.next_expired(0, US(55)), Some(1));
     }
 
     #[test]

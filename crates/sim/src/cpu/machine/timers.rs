@@ -12,7 +12,7 @@ impl<P: Programs> Machine<P> {
     /// Gives a thread a timer slack of its own; it has an effect where the platform has rules of timers.
     pub fn set_timer_slack(&mut self, thread: ThreadId, slack: Nanos) {
         if let Some(timers) = &mut self.hardware.timers {
-            timers.set_slack(thread, slack);
+            timers.set_slack(thread.0, slack);
         }
     }
 
@@ -30,7 +30,7 @@ impl<P: Programs> Machine<P> {
             Some(timers) if timers.rules.high_resolution => {
                 // The kernel's internal priorities of realtime and deadline threads.
                 let is_exact = t.scheduling.prio() < 100;
-                timers.begin(cpu, thread, until, is_exact)
+                timers.begin(cpu, thread.0, until, is_exact)
             }
             Some(_) => hardware.timer_instant(cpu, until),
         };
@@ -43,7 +43,7 @@ impl<P: Programs> Machine<P> {
         let (cpu, alarm) = (t.cpu, t.alarm);
         self.hardware.engine.cancel(alarm);
         if let Some(timers) = &mut self.hardware.timers {
-            timers.end(cpu, thread);
+            timers.end(cpu, thread.0);
         }
     }
 
@@ -57,7 +57,7 @@ impl<P: Programs> Machine<P> {
 
     fn wake_by_timer(&mut self, thread: ThreadId, waker: usize, cost: Nanos) {
         if let Some(timers) = &mut self.hardware.timers {
-            timers.end(waker, thread);
+            timers.end(waker, thread.0);
             timers.count_woken(waker);
         }
         self.interrupted_for(waker, cost);
@@ -82,7 +82,7 @@ impl<P: Programs> Machine<P> {
         loop {
             let now = self.hardware.now();
             let next = self.hardware.timers.as_mut().and_then(|timers| timers.next_expired(cpu, now));
-            let Some(thread) = next else { return };
+            let Some(thread) = next.map(ThreadId) else { return };
             let alarm = self.hardware.thread(thread).alarm;
             self.hardware.engine.cancel(alarm);
             self.wake_by_timer(thread, cpu, cost);
