@@ -25,6 +25,7 @@ mod rt_vs_vanilla;
 mod schedulers;
 mod spinner;
 mod startup;
+mod timers;
 mod under_io;
 mod video_under_io;
 
@@ -40,6 +41,7 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &rt_throttling::EXPERIMENT,
     &latency_nice::EXPERIMENT,
     &cgroup_dilution::EXPERIMENT,
+    &timers::EXPERIMENT,
     &irq_disk::EXPERIMENT,
     &irq_copy::EXPERIMENT,
     &irq_loss::EXPERIMENT,
