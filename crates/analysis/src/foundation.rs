@@ -168,6 +168,7 @@ impl Foundation {
                 // No test has to be asked about what the kernel refuses.
                 (Some(_), _) => Schedulability { holds: false, alone: false, ..partitioned() },
                 _ if platform.above_reservations().is_some() => below(platform),
+                _ if platform.has_late_timers() => on_ticks(),
                 (None, Some(apart)) => apart,
                 (None, None) => schedulable(&demands, platform.cpus),
             },
@@ -339,6 +340,12 @@ fn below(platform: &Platform) -> Schedulability {
         platform.above_reservations().unwrap_or_default()
     );
     Schedulability { holds: false, theorem: "EDF", steps: vec![step], ..partitioned() }
+}
+
+/// Reservations whose sleeps end, and whose budgets are filled, on ticks.
+fn on_ticks() -> Schedulability {
+    let step = "the platform has no high resolution timers (`hrtimers=off`), and by how much sleeps end and budgets are filled late is not analysed";
+    Schedulability { holds: false, theorem: "EDF", steps: vec![step.to_owned()], ..partitioned() }
 }
 
 /// The fair server of a CPU as a reservation: once it acts it is one, whose thread may sleep at any time. What it overruns it does not

@@ -67,6 +67,15 @@ fn objections(workload: &Workload) -> Vec<WorldError> {
     found
 }
 
+/// What is refused of a machine whose timers wait for ticks.
+fn late_timers(platform: &Platform) -> Option<WorldError> {
+    platform.has_late_timers().then(|| WorldError::Unsupported {
+        world: "analysis".to_owned(),
+        object: "--platform".to_owned(),
+        why: "timers that wait for ticks (`hrtimers=off`) have no analysis; try `--on sim`".to_owned(),
+    })
+}
+
 /// What of a workload runs in interrupts and is not charged to the supply of reservations, so that nothing is proven beside it.
 fn interrupts(workload: &Workload) -> Option<String> {
     let hard = workload.irqs.iter().find(|irq| irq.hard.is_some_and(Nanos::is_positive)).map(|irq| {
@@ -96,7 +105,7 @@ impl World for AnalysisWorld {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
-        if let Some(objection) = objections(workload).into_iter().next() {
+        if let Some(objection) = objections(workload).into_iter().chain(late_timers(&self.platform)).next() {
             return Err(objection);
         }
         let mut platform = self.platform.clone();

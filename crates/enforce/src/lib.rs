@@ -7,6 +7,7 @@
 
 mod attributes;
 mod enforcer;
+mod groups;
 mod inspector;
 mod order;
 mod own_domain;
@@ -14,6 +15,7 @@ mod plan;
 
 pub use attributes::{attr_of_policy, attr_of_reservation, describe};
 pub use enforcer::{EnforceError, Enforcer, Owner};
+pub use groups::{ControlGroups, Entered, GroupError};
 pub use inspector::{INSPECTED_EVERY, Inspector, Place, Post, ThreadState};
 pub use order::{Wanted, enforce_all};
 pub use own_domain::{DomainError, OwnDomain};

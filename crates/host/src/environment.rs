@@ -33,6 +33,8 @@ pub(crate) fn in_force(
         threads,
         environment,
         checks: checks_of(facts),
+        // No interrupts are counted of it.
+        timers: Vec::new(),
         disturbance,
     }
 }

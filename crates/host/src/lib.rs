@@ -14,6 +14,7 @@ mod command_line;
 mod decode;
 pub mod disks;
 pub mod environment;
+mod groups;
 pub mod interpacket;
 mod interrupts;
 pub mod latency;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use surety_enforce::ControlGroups;
 use surety_kernel::Kernel;
 use surety_kernel::facts::{MachineFacts, available_memory};
 use surety_model::record::{ActivityRecord, Disturbance, Record, ThreadInForce};
@@ -137,6 +138,7 @@ impl Outcome<'_> {
             runs_of_stream(&self.results, index)
         }));
         environment.extend(prepared.starts.environment());
+        environment.extend(prepared.groups.iter().flat_map(ControlGroups::in_words));
         environment.insert("trace".to_owned(), self.decoded.source.to_owned());
         let privileges = rights::in_words(self.workload);
         environment.extend(privileges.map(|words| ("privileges of commands".to_owned(), words)));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use surety_enforce::{
-    Enforcer, Inspector, Owner, Place, Post, ThreadState, Wanted, attr_of_policy, attr_of_reservation,
-    describe, enforce_all,
+    ControlGroups, Enforcer, Inspector, Owner, Place, Post, ThreadState, Wanted, attr_of_policy,
+    attr_of_reservation, describe, enforce_all,
 };
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
@@ -22,6 +22,7 @@ use surety_model::workload::{
 use surety_model::world::WorldError;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
+use crate::groups;
 use crate::interrupts::{self, Devices, Sent};
 use crate::loads::{Ground, LoadRun, LoadWorker, driver_of};
 use crate::programs::{self, LiveThread, Programs, Reserved};
@@ -32,7 +33,7 @@ use crate::shared::SharedObjects;
 use crate::spans::Speaker;
 use crate::streams::{self, Stations, StreamRun};
 use crate::tasks::{TaskBodySpec, TaskRun};
-use crate::threads::{spawn_thread, thread_in_force};
+use crate::threads::{SLACK, spawn_thread, spawn_with_slack, thread_in_force, with_slack};
 use crate::window::{Gate, Window};
 
 /// How often threads that wait are had to look, a millisecond apart, so that they are on their CPUs.
@@ -150,6 +151,8 @@ pub(crate) struct Stage<'a> {
     pub ground: Ground<'a>,
     /// What interrupts.
     pub devices: &'a Devices,
+    /// Those of the workload, where anybody is in one.
+    pub groups: Option<&'a ControlGroups<'a>>,
     /// Where those are who keep devices busy; `None`: among the others.
     pub outside: Option<CpuId>,
     /// Whether each CPU is a root domain of its own: handlers on the first of the run, tasks on the last.
@@ -245,6 +248,7 @@ impl Stage<'_> {
         load: &Load,
     ) -> Result<(), WorldError> {
         let driver = driver_of(load)?;
+        let _entered = groups::enter(self.groups, load.group.as_deref())?;
         let count = load.count.on(self.cpus.len() as u32);
         for (instance, mut worker) in driver.prepare(load, count, &self.ground)?.into_iter().enumerate() {
             let (gate, turn) = (Arc::clone(&self.gate), self.first_cpus.of_load(index, instance as u32));
@@ -288,6 +292,7 @@ impl Stage<'_> {
             // It takes part once its program has made it.
             return Ok(());
         }
+        let _entered = groups::enter(self.groups, task.group.as_deref())?;
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let reserved = is_deadline.then_some((task.name.as_str(), instance));
             let unpinned = self.seat(self.cpus.iter().last(), reserved);
@@ -346,7 +351,8 @@ impl Stage<'_> {
             Some(window) => body.run(&gate, &window, marker.as_ref()),
             None => body.not_run(),
         };
-        let (tid, handle) = spawn_thread(&task.name, &self.gate, run)?;
+        let slack = task.timer_slack.unwrap_or(SLACK);
+        let (tid, handle) = spawn_with_slack(&task.name, &self.gate, slack, run)?;
         Ok((tid, Body::Synthetic(handle)))
     }
 
@@ -559,7 +565,11 @@ impl Stage<'_> {
         let members = members.map(|member| (self.name_of(member.activity), member.tid));
         let worker = |reserved: &'_ Reserved| Some(reserved.worker.as_ref()?.tid);
         let workers = programs.reserved.iter().filter_map(|r| Some((r.name.as_str(), worker(r)?)));
-        members.chain(workers).map(|(name, tid)| thread_in_force(self.kernel, name, tid)).collect()
+        let said = members.chain(workers).map(|(name, tid)| thread_in_force(self.kernel, name, tid));
+        let slack_of = |name: &str| self.workload.tasks.iter().find(|task| task.name == name)?.timer_slack;
+        said.map(|thread| with_slack(self.kernel, slack_of(&thread.activity), thread))
+            .map(|thread| groups::with_group(self.groups, self.workload, thread))
+            .collect()
     }
 }
 

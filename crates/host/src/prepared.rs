@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use surety_enforce::ControlGroups;
 use surety_model::platform::Overheads;
 
 use crate::children::ChildrenEntry;
@@ -22,6 +23,8 @@ pub(crate) struct Prepared<'a> {
     pub starts: Starts<'a>,
     pub disks: Disks<'a>,
     pub children: Option<ChildrenEntry<'a>>,
+    /// Of the workload; whoever is in them has ended when they go.
+    pub groups: Option<ControlGroups<'a>>,
     pub scratch: Option<Scratch<'a>>,
 }
 

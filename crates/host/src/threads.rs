@@ -1,5 +1,6 @@
 //! Threads of a run: made, and read back.
 
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -41,6 +42,8 @@ pub(crate) fn give_io_priority(wanted: Option<IoPriority>) -> Result<(), (String
     }
 }
 
+/// The timer slack of a thread of which nothing else is said: the least there is.
+pub(crate) const SLACK: Nanos = Nanos::new(1);
 /// Stack of a thread of ours: its loops need little, and locked memory is not for free.
 const STACK: usize = 256 << 10;
 /// A thread of ours: named, with exact timers and no page fault ahead, its id known before it works. When it is done it says
@@ -50,12 +53,22 @@ pub(crate) fn spawn_thread<T: Send + 'static>(
     gate: &Arc<Gate>,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<(Tid, JoinHandle<T>), WorldError> {
+    spawn_with_slack(name, gate, SLACK, body)
+}
+
+/// The same with timers that may be so late.
+pub(crate) fn spawn_with_slack<T: Send + 'static>(
+    name: &str,
+    gate: &Arc<Gate>,
+    slack: Nanos,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<(Tid, JoinHandle<T>), WorldError> {
     let (sender, receiver) = mpsc::channel();
     let (own_name, gate) = (name.to_owned(), Arc::clone(gate));
     let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
         // A thread without its name or with inexact timers still runs; the record shows what it got.
         let _ = thread::set_name(&own_name);
-        let _ = thread::set_timer_slack(Nanos::new(1));
+        let _ = thread::set_timer_slack(slack);
         thread::prefault_stack();
         let _ = sender.send(thread::own_tid());
         let result = body();
@@ -82,6 +95,21 @@ pub(crate) fn thread_in_force(kernel: &dyn Kernel, activity: &str, tid: Tid) -> 
         policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
         affinity: kernel.affinity(tid).unwrap_or_default(),
         as_requested: true,
+    }
+}
+
+/// What is said of a thread with its timer slack, where it was asked for one. The kernel gives realtime and deadline threads none.
+pub(crate) fn with_slack(kernel: &dyn Kernel, asked: Option<Nanos>, thread: ThreadInForce) -> ThreadInForce {
+    let Some((asked, tid)) = asked.zip(thread.tid) else { return thread };
+    let text = kernel.read_text(Path::new(&format!("/proc/{tid}/timerslack_ns")));
+    let found = text.ok().and_then(|text| text.trim().parse().ok()).map(Nanos::new);
+    let words = found.map_or_else(|| "not known".to_owned(), Nanos::to_exact_string);
+    let policy = format!("{}, timer slack {words}", thread.policy);
+    let is_exact = found == Some(Nanos::ZERO);
+    ThreadInForce {
+        policy,
+        as_requested: thread.as_requested && (found == Some(asked) || is_exact),
+        ..thread
     }
 }
 

@@ -26,6 +26,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 use crate::children::ChildrenEntry;
 use crate::decode::{Decoded, decode};
 use crate::disks::{Bindings, Disks, Emulator, Workshop};
+use crate::groups;
 use crate::interrupts::{self, Devices, Equipment, Sides};
 use crate::loads::Ground;
 use crate::locked_memory::LockedMemory;
@@ -133,7 +134,9 @@ impl World for HostWorld<'_> {
     }
 
     fn objections(&self, workload: &Workload) -> Vec<WorldError> {
-        let found = check_supported(workload, &self.equipment).and_then(|()| rights::check(workload));
+        let found = check_supported(workload, &self.equipment)
+            .and_then(|()| groups::check(self.kernel, self.journal.is_some(), workload))
+            .and_then(|()| rights::check(workload));
         found.err().into_iter().collect()
     }
 
@@ -153,7 +156,7 @@ impl World for HostWorld<'_> {
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         budget::check("host", workload, options, cpus.len() as u32)?;
         let mut prepared = self.prepare(workload, options, (cpus, all_cpus))?;
-        let mut degraded = Vec::new();
+        let mut degraded = groups::beside_session(prepared.groups.as_ref(), &facts.scheduler, workload);
         let memory = LockedMemory::lock();
         let recorder = self.start_recording(&recorded_of(workload), all_cpus, &mut degraded);
         let mut enforcer = Enforcer::new(self.kernel, self.journal);
@@ -255,6 +258,8 @@ impl HostWorld<'_> {
             Some(_) => None,
             None => Scratch::prepare(workload, kernel, journal, cancel)?,
         };
+        // Before programs are marked: at the next start these are ended first, and leave their groups empty.
+        let groups = groups::make(kernel, journal, workload)?;
         let children = ChildrenEntry::open(workload, journal, kernel);
         let mark = children.as_ref().map(|children| children.mark().to_owned());
         let workshop = self.workshop(options, mark.clone());
@@ -275,7 +280,7 @@ impl HostWorld<'_> {
             remedy: error.to_string(),
         })?;
         let (shared, gate) = (Arc::new(shared), Arc::new(Gate::default()));
-        Ok(Prepared { overheads, shared, gate, devices, starts, disks, children, scratch })
+        Ok(Prepared { overheads, shared, gate, devices, starts, disks, children, groups, scratch })
     }
 
     /// What disks are made with.
@@ -315,6 +320,7 @@ impl HostWorld<'_> {
             ground: Ground { disks: Some(&prepared.disks), mark: mark.clone(), cancel: &options.cancel },
             mark,
             devices: &prepared.devices,
+            groups: prepared.groups.as_ref(),
             outside: self.outside,
             partitioned: self.partitioned,
             scratch: self.scratch.or(prepared.scratch.as_ref().map(Scratch::path)),
@@ -612,10 +618,6 @@ fn check_supported(workload: &Workload, equipment: &Equipment) -> Result<(), Wor
         if let Some(why) = interrupts::objection(irq, equipment.get(interrupts::role_of(irq))) {
             return refuse(format!("irq.{}", irq.name), &why);
         }
-    }
-    if let Some(task) = workload.tasks.iter().find(|task| task.group.is_some()) {
-        let why = "this world puts no tasks into control groups; simulate it, or leave `group` out";
-        return refuse(format!("task.{}", task.name), why);
     }
     match workload.beyond_kernels() {
         Some((object, why)) => refuse(object, why),

@@ -246,10 +246,14 @@ impl Journal {
     /// Records a mark for processes about to be started ([`crate::command::ChildSetup::mark`]): recovery kills
     /// every process that carries it, grandchildren that outlived their parent too.
     pub fn mark_children(&self, kernel: &dyn Kernel) -> Result<(EntryId, String), JournalError> {
-        let owner = kernel.identity(kernel.own_pid())?;
-        let next = self.lock().next;
-        let mark = format!("surety-{}-{}-{next}", owner.pid, owner.start_time);
+        let mark = self.own_name(kernel)?;
         Ok((self.record(Entry::Marked { mark: mark.clone() })?, mark))
+    }
+
+    /// A name for what the next entry makes: no other entry of any process has it.
+    fn own_name(&self, kernel: &dyn Kernel) -> Result<String, JournalError> {
+        let owner = kernel.identity(kernel.own_pid())?;
+        Ok(format!("surety-{}-{}-{}", owner.pid, owner.start_time, self.lock().next))
     }
 
     /// Makes the control group that programs with a mark join ([`crate::command::group`]): recovery ends everybody in it, also who

@@ -21,6 +21,7 @@ pub mod block;
 pub mod boot;
 pub mod clock;
 pub mod command;
+pub mod cpu_group;
 pub mod cpu_times;
 pub mod deadline;
 pub mod direct;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
+use crate::cpu_group::GIVEN;
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity, SleepingThread};
 use crate::sched::SchedAttr;
@@ -345,6 +346,7 @@ impl Kernel for ScriptedKernel {
         let object = path.display().to_string();
         let mut script = self.call(Operation::Write, &object)?;
         match script.machine.files.get_mut(path) {
+            Some(file) if path.ends_with(GIVEN) => *file = rules::given(file, text),
             Some(file) => text.clone_into(file),
             None => return Err(KernelError::new(Operation::Write, object, libc::ENOENT)),
         }

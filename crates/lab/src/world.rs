@@ -87,13 +87,30 @@ impl<'a> LabWorld<'a> {
     }
 }
 
+impl LabWorld<'_> {
+    /// What no guest can run, or none that is divided as this one.
+    fn check_here(&self, workload: &Workload) -> Result<(), WorldError> {
+        check_supported(workload, &self.name())?;
+        match workload.groups.first().filter(|_| self.lab.options().partitioned) {
+            None => Ok(()),
+            Some(group) => Err(WorldError::Unsupported {
+                world: self.name(),
+                object: format!("group.{}", group.name),
+                why:
+                    "with --lab-partition threads are in the control groups of their CPUs; leave one of the two out"
+                        .to_owned(),
+            }),
+        }
+    }
+}
+
 impl World for LabWorld<'_> {
     fn name(&self) -> String {
         format!("{LAB_PREFIX}{}", self.lab.stored().name())
     }
 
     fn objections(&self, workload: &Workload) -> Vec<WorldError> {
-        check_supported(workload, &self.name()).err().into_iter().collect()
+        self.check_here(workload).err().into_iter().collect()
     }
 
     fn run(
@@ -117,7 +134,8 @@ impl World for LabWorld<'_> {
         let mut possible = Vec::new();
         for (number, (workload, options)) in runs.iter().enumerate() {
             let on_cpus = || options.cpus.map_or(Ok(()), |cpus| self.lab.options().check_cpus(cpus));
-            let is_possible = check_supported(workload, &self.name())
+            let is_possible = self
+                .check_here(workload)
                 .and_then(|()| disks::check(workload, &options.files, &self.name()))
                 .and_then(|()| on_cpus().map_err(WorldError::from));
             match is_possible {

@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod features;
 mod overheads;
+mod timers;
 
 use serde::{Deserialize, Serialize};
 use surety_units::{Bandwidth, Bytes, CpuId, CpuSet, Nanos};
@@ -12,6 +13,7 @@ use crate::reservation::Reservation;
 
 pub use changes::PlatformChanges;
 pub use overheads::Overheads;
+pub use timers::TimerRules;
 
 /// How the kernel stops a task whose budget is used up.
 ///
@@ -253,6 +255,9 @@ pub struct Platform {
     /// What the kernel's own work takes of the CPUs.
     #[serde(flatten)]
     pub overheads: Overheads,
+    /// How timers expire; `None`: nothing is said of it, and no timer is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timers: Option<TimerRules>,
     /// What is reserved on it beside what is planned or run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherReservation>,
@@ -286,6 +291,11 @@ impl Platform {
         self.schedulers.iter().any(|word| word == "deadline").then_some(first)
     }
 
+    /// Whether timers wait for ticks.
+    pub fn has_late_timers(&self) -> bool {
+        self.timers.is_some_and(|timers| !timers.high_resolution)
+    }
+
     /// A mainline 6.18 kernel at 250 Hz with this many CPUs and its defaults.
     ///
     /// The base slice is 0.70 ms times `1 + ilog2(min(cpus, 8))` (`kernel/sched/fair.c`, logarithmic scaling).
@@ -314,6 +324,7 @@ impl Platform {
             schedulers: schedulers("fair"),
             features: Vec::new(),
             overheads: Overheads::NONE,
+            timers: None,
             others: Vec::new(),
             realtime: None,
         }

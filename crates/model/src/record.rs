@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use surety_stats::Failures;
-use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
+use surety_units::{Bandwidth, CpuId, CpuSet, Nanos, Tid};
 
 use crate::environment::{Check, CheckVerdict};
 use crate::platform::Platform;
@@ -105,8 +105,25 @@ pub struct InForce {
     /// Whether the machine was fit to measure, where it is a real one.
     #[serde(default)]
     pub checks: Vec<Check>,
+    /// Timers of each CPU, where the world counts them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timers: Vec<CpuTimers>,
     /// What was taken from the CPUs meanwhile, where the machine counts it.
     pub disturbance: Option<Disturbance>,
+}
+
+/// What timers did to a CPU while activity was observed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTimers {
+    pub cpu: CpuId,
+    /// Interrupts in which timers of threads or schedulers expired; those that the tick's had with it are not counted.
+    pub interrupts: u64,
+    pub ticks: u64,
+    /// How often it stopped being idle, for an interrupt or a thread.
+    pub idle_exits: u64,
+    /// CPU time of these interrupts and ticks, and of the wake-ups in them, by the costs of the machine.
+    #[serde(rename = "cost_ns")]
+    pub cost: Nanos,
 }
 
 /// Shares of the run's CPUs that went to neither the run nor idleness while it lasted.

@@ -93,6 +93,8 @@ pub struct Task {
     pub late: Late,
     /// Scheduling class asked for without a reservation.
     pub policy: PolicySpec,
+    /// How much later than asked its sleeps may end (PR_SET_TIMERSLACK), where it is no realtime or deadline thread; `None`: as the world has it.
+    pub timer_slack: Option<Nanos>,
     /// Control group, by name.
     pub group: Option<String>,
     pub instances: Instances,
@@ -585,6 +587,7 @@ impl Task {
             spacing: None,
             late: Late::default(),
             policy: PolicySpec::default(),
+            timer_slack: None,
             group: None,
             instances: Instances::Count(1),
             cpus: None,

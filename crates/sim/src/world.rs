@@ -18,7 +18,7 @@
 //! Simulated threads do not look at their own CPU time. A real one that reads `CLOCK_THREAD_CPUTIME_ID` makes the
 //! kernel book its time at that instant, and so loses the CPU at the end of its slice or budget instead of at the
 //! next tick (measured on 6.18: slices of 1.4 ms instead of 4 ms). Timers fire when they are due: a fair thread on a
-//! machine sleeps up to 50 us longer unless its timer slack is lowered.
+//! machine sleeps up to 50 us longer unless its timer slack is lowered. Here it does where the platform or the task says so (`timer-slack`).
 //!
 //! Ungrouped threads of a run share one session, so on a platform with autogroup they share the root as well.
 
@@ -35,18 +35,19 @@ use std::collections::BTreeMap;
 use surety_device::power::ULTRASTAR_36Z15;
 use surety_model::activation::first_tick;
 use surety_model::budget;
-use surety_model::platform::{Enforcement, Platform};
+use surety_model::platform::{Enforcement, Overheads, Platform};
 use surety_model::playout::{Level, jitter_of};
 use surety_model::record::loads::{Counts, file_figures, load_account};
 use surety_model::record::{
-    Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, StreamThread, ThreadInForce,
-    level_of, over_with_batches, stream_record,
+    Account, ActivityRecord, Basis, CpuTimers, InForce, Record, RequestAccount, Share, StreamThread,
+    ThreadInForce, level_of, over_with_batches, stream_record,
 };
 use surety_model::startup::Attempt;
 use surety_model::workload::{BatchMode, Direction, Load, Stream, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError, chosen_cpus};
-use surety_units::{Bytes, CpuSet, Nanos};
+use surety_units::{Bytes, CpuId, CpuSet, Nanos};
 
+use crate::cpu::timers::TimerCounts;
 use crate::engine::Simulation as _;
 use build::{Activity, Member, Stage, disks};
 use io::Actor;
@@ -130,6 +131,8 @@ impl World for SimWorld {
         let mut activities = measured.activities(workload, requests, &idle);
         let mut in_force = self.in_force(workload, options, cpus, &stage);
         in_force.environment.extend(measured.levels(workload));
+        in_force.timers = timers_of(&stage, &self.platform.overheads);
+        in_force.environment.extend(in_force.timers.iter().map(timers_in_words));
         activities.extend(packets.close(stage.machine.recorder_mut()));
         for record in events {
             let recorder = stage.machine.recorder_mut();
@@ -375,6 +378,27 @@ impl Measured<'_> {
         let gaps = members_of(self.stage, activity).map(|member| self.stage.machine.waits(member.thread).1);
         ActivityRecord { longest_gap: gaps.max(), ..record }
     }
+}
+
+/// What timers did to each CPU, at the costs of the machine: those of an interrupt, and what of a wake-up's is not its interrupt's.
+fn timers_of(stage: &Stage, overheads: &Overheads) -> Vec<CpuTimers> {
+    let waking = (overheads.wakeup - overheads.timer).max(Nanos::ZERO);
+    let times = |cost: Nanos, count: u64| cost * i64::try_from(count).unwrap_or(i64::MAX);
+    let of = |(cpu, counts): (u32, TimerCounts)| {
+        let TimerCounts { interrupts, ticks, woken, idle_exits } = counts;
+        let cost = times(overheads.timer, interrupts) + times(overheads.tick, ticks) + times(waking, woken);
+        CpuTimers { cpu: CpuId(cpu), interrupts, ticks, idle_exits, cost }
+    };
+    (0..).zip(stage.machine.timer_counts()).map(of).collect()
+}
+
+fn timers_in_words(timers: &CpuTimers) -> (String, String) {
+    let CpuTimers { cpu, interrupts, ticks, idle_exits, cost } = timers;
+    let words = format!(
+        "{interrupts} interrupts, {ticks} ticks, {} of CPU time, {idle_exits} exits from idle",
+        cost.to_exact_string()
+    );
+    (format!("timers.cpu{cpu}"), words)
 }
 
 impl SimWorld {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Bench, FAIR, exact, fifo, ms, nice, periodic, reserved, round_robin, us};
-use surety_model::platform::{FairServer, Platform, RealtimeLimit};
+use surety_model::platform::{FairServer, Overheads, Platform, RealtimeLimit, TimerRules};
 use surety_model::reservation::Reservation;
 use surety_model::weight::nice_weight;
 use surety_model::workload::PolicySpec;
@@ -284,4 +284,60 @@ fn a27_throttling_and_the_fair_server_leave_a_twentieth() {
             "{fair_server:?} {realtime_limit:?}: {longest}"
         );
     }
+}
+
+/// A28: twenty threads that wake each 10 ms at instants of their own make as many interrupts as wake-ups, 2,000 a second. With a slack
+/// one takes all with it whose time has come, so there is about one for each slack, and nobody is later than that. On ticks alone (no high
+/// resolution timers) there is one for each tick. What that saves are exits from idle, at the price of a wake-up's interrupt.
+#[test]
+fn a28_slack_makes_about_one_wake_up_for_each_slack_and_delays_by_no_more() {
+    let (threads, period, work, seconds) = (20, ms(10), us(10), 4);
+    let run = |rules: TimerRules| {
+        let platform = Platform {
+            timers: Some(rules),
+            // When nobody runs.
+            tick_phase: Some(us(60)),
+            ..without_server(Platform::linux_6_18(1))
+        };
+        let overheads = Overheads { timer: us(3), wakeup: us(5), ..Overheads::NONE };
+        let mut bench = Bench::new(Platform { overheads, ..platform });
+        let phase = |thread: i64| us(477) * thread;
+        let steps = |thread: i64| -> Vec<Step> {
+            let until = |job: i64| Step::SleepUntil(phase(thread) + period * job);
+            (0..seconds * 100 + 2).flat_map(|job| [until(job), Step::Run(work)]).collect()
+        };
+        let ids: Vec<_> = (0..threads).map(|t| bench.spawn(FAIR, ms(0), &steps(t))).collect();
+        bench.machine.observe_from_here();
+        bench.run(Nanos::from_secs(seconds));
+        let late = |(thread, id): (i64, &ThreadId)| {
+            let woken = bench.finished(*id).iter().step_by(2);
+            (0..).zip(woken).map(|(job, at)| *at - phase(thread) - period * job).max()
+        };
+        let latest = (0..).zip(&ids).filter_map(late).max().unwrap();
+        (bench.machine.timer_counts()[0], latest)
+    };
+    let of_slack = |slack: Nanos| run(TimerRules { slack, ..TimerRules::default() });
+    // All that stand before one in an interrupt, and their work.
+    let before = (us(5) + work) * threads;
+    let (none, latest) = of_slack(ms(0));
+    assert!(none.interrupts.abs_diff(8_000) <= 40 && none.idle_exits.abs_diff(8_000) <= 40, "{none:?}");
+    assert!(latest <= before, "{latest}");
+    for slack in [us(500), ms(1), ms(2), ms(5)] {
+        let (some, latest) = of_slack(slack);
+        // From an interrupt to the next expiry is at most the largest distance of two, and then a slack.
+        let each = Nanos::from_secs(seconds);
+        let (most, least) = (each.div_floor(slack), each.div_floor(slack + us(480) + before));
+        let count = i64::try_from(some.interrupts).unwrap();
+        assert!((least..=most).contains(&count), "{slack}: {count} of {least} to {most}");
+        assert!(
+            some.idle_exits <= some.interrupts + 2 && some.idle_exits < none.idle_exits,
+            "{slack}: {some:?}"
+        );
+        assert!(latest <= slack + before && latest >= slack - us(480), "{slack}: {latest}");
+        assert_eq!(some.woken.abs_diff(8_000) / 41, 0, "{slack}: {some:?}");
+    }
+    let (ticks, latest) = run(TimerRules { high_resolution: false, ..TimerRules::default() });
+    assert!(ticks.interrupts + ticks.ticks <= 1_001 && latest <= ms(4) + before, "{ticks:?}, {latest}");
+    let (kept, _) = run(TimerRules { stops_idle_tick: false, ..TimerRules::default() });
+    assert!(kept.ticks.abs_diff(1_000) <= 1 && kept.idle_exits > none.idle_exits + 900, "{kept:?}");
 }

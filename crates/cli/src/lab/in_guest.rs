@@ -9,7 +9,7 @@ use surety_host::latency::LatencyProbe;
 use surety_host::request_cost::RequestCostProbe;
 use surety_host::{Equipment, Hardware, HostWorld, at_place};
 use surety_kernel::journal::{Journal, RuntimeDir};
-use surety_kernel::{Kernel, RealKernel, partition};
+use surety_kernel::{Kernel, RealKernel, cpu_group, partition};
 use surety_lab::devices::Device;
 use surety_lab::guest::{self, Channel};
 use surety_lab::job::{Job, Probe, Refusal, Run};
@@ -93,8 +93,12 @@ fn workload(
     let mut seen = Seen { channel, wake_ups, window: None, output };
     let kernel = RealKernel::new();
     // Threads of the kernel, and settings of disks, are changed under it, as on any machine.
-    let journal =
-        if devices.is_empty() && workload.disks.is_empty() { None } else { Some(journal(&kernel)?) };
+    let has_groups = !workload.groups.is_empty();
+    if has_groups {
+        cpu_group::mount_where_there_is_none(&kernel).map_err(|e| Refusal::machine(e.to_string()))?;
+    }
+    let has_nothing = devices.is_empty() && workload.disks.is_empty() && !has_groups;
+    let journal = if has_nothing { None } else { Some(journal(&kernel)?) };
     let world = HostWorld::new(&kernel, journal.as_ref())
         .equipped(&equipment_of(devices)?)
         .emulating(&ModelledDisks::GUEST)

@@ -15,7 +15,7 @@ use crate::common::{beside_guests, errors, program, root, text};
 const KERNELS: [&str; 4] = ["6.12-cloud", "6.1-cloud", "6.12-rt", "6.12"];
 
 /// A kernel that is here, fetched where that can be done soon. Each test that goes without says so.
-fn kernel() -> Option<&'static str> {
+pub fn kernel() -> Option<&'static str> {
     static FOUND: OnceLock<Result<&'static str, String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         if Command::new("qemu-system-x86_64").arg("--version").output().is_err() {
@@ -326,7 +326,11 @@ fn what_goes_wrong_is_said_and_leaves_nothing() {
             .for_each(|word| assert!(errors(&output).contains(word), "{words:?}: {}", errors(&output)));
         assert_eq!(boots.count(), 0, "{words:?} booted a guest");
     };
-    before(&["run", grouped, "--on", &world], 2, &["group.g", "makes no control groups"]);
+    before(
+        &["run", grouped, "--on", &world, "--lab-cpus", "2", "--lab-partition"],
+        2,
+        &["group.g", "--lab-partition"],
+    );
     before(
         &["run", player, "--on", &world, "--cpus", "7"],
         3,

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use surety_kernel::cpu_group::CpuHierarchy;
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::net::ThreadedCable;
 use surety_kernel::tracefs::Tracefs;
@@ -23,6 +24,8 @@ struct Machine {
     cpusets: BTreeSet<String>,
     /// Control groups of programs.
     groups: BTreeSet<String>,
+    /// Control groups of the workload.
+    cpu_groups: BTreeSet<String>,
     marked: BTreeSet<Tid>,
     files: BTreeSet<String>,
     /// Loop devices on files of ours.
@@ -59,6 +62,9 @@ impl Machine {
             victim: (kernel.scheduler(victim).unwrap(), kernel.affinity(victim).unwrap()),
             instances: names(Tracefs::open().and_then(|t| t.instances()).unwrap_or_default()),
             groups: names(kernel.list_dir(Path::new("/sys/fs/cgroup/pids")).unwrap_or_default()),
+            cpu_groups: names(
+                CpuHierarchy::find(&kernel).and_then(|h| kernel.list_dir(&h.top).ok()).unwrap_or_default(),
+            ),
             cpusets: names(kernel.list_dir(Path::new("/sys/fs/cgroup/cpuset")).unwrap_or_default()),
             marked: marked_processes(&kernel, directory),
             files: files_in(directory),
@@ -150,6 +156,7 @@ impl Machine {
             && self.instances != before.instances
             && self.marked != before.marked
             && (self.groups != before.groups || !Path::new("/sys/fs/cgroup/pids").exists())
+            && (self.cpu_groups != before.cpu_groups || !groups().contains("[[group]]"))
             && self.files != before.files
             && (self.loops != before.loops || !asked.contains("disk.d"))
             && (self.bound != before.bound || before.bound.is_none())
@@ -218,23 +225,34 @@ impl Drop for Victim {
 
 /// A run that changes everything a run can change.
 fn workload(victim: Tid, command: &str, directory: &Path, bound: Option<&BoundDisk>) -> String {
+    let grouped = if groups().is_empty() { "" } else { "group = \"in\"\n" };
     format!(
         "format = 1\n\
          [[task]]\nname = \"victim\"\nmatch = {{ pid = {victim} }}\n\
          reservation = {{ runtime = \"1ms\", period = \"50ms\" }}\n\
          [[task]]\nname = \"own\"\nperiod = \"10ms\"\nwork = \"1ms\"\n\
          reservation = {{ runtime = \"2ms\", period = \"10ms\" }}\n\
-         [[task]]\nname = \"program\"\ncommand = \"sh -c '{command}'\"\n\
-         [[load]]\nname = \"busy\"\nkind = \"spinners\"\ncount = 2\n\
+         [[task]]\nname = \"program\"\ncommand = \"sh -c '{command}'\"\n{grouped}\
+         [[load]]\nname = \"busy\"\nkind = \"spinners\"\ncount = 2\n{grouped}\
          [[load]]\nname = \"readers\"\nkind = \"readers\"\nsize = \"1MiB\"\n\
          [[load]]\nname = \"forks\"\nkind = \"forks\"\n\
          [[load]]\nname = \"messages\"\nkind = \"messages\"\n\
          [[load]]\nname = \"kin\"\nkind = \"command\"\ncommand = \"sh -c 'sleep 400 & sleep 0.2'\"\n\
          [[load]]\nname = \"copy\"\nkind = \"file-copy\"\nsize = \"1MiB\"\n\
-         [[load]]\nname = \"timers\"\nkind = \"timers\"\n{}{}",
+         [[load]]\nname = \"timers\"\nkind = \"timers\"\n{}{}{}",
+        groups(),
         network_and_disk(),
         bound.map_or_else(String::new, |_| on_bound(directory))
     )
+}
+
+/// Control groups, one in the other, where there are any.
+fn groups() -> String {
+    if CpuHierarchy::find(&RealKernel::new()).is_none() {
+        eprintln!("SKIPPED the control groups: none with the `cpu` controller are mounted");
+        return String::new();
+    }
+    "[[group]]\nname = \"around\"\nquota = \"40ms\"\n[[group]]\nname = \"in\"\nparent = \"around\"\nweight = 20\n".to_owned()
 }
 
 /// A recorded start on the disk of somebody else, by real-time threads, beside readers there.
@@ -358,8 +376,9 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
     let child = run(&good, "30s");
     let meanwhile = look_until(30, look, |now| now.is_in_use(&before));
     signal(&child, 2);
-    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    let ended = child.wait_with_output().unwrap();
     assert!(meanwhile.is_in_use(&before), "a run changed no more than {meanwhile:#?} of {before:#?}");
+    assert_eq!(ended.status.code(), Some(130), "{}", errors(&ended));
     compare("Ctrl-C in the middle of a run");
 
     let seed = u64::from(std::process::id());

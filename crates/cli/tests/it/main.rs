@@ -15,6 +15,7 @@ mod emulated_disk;
 mod failing_disks;
 mod first_minute;
 mod fitting;
+mod groups;
 mod guarantee;
 mod guaranteed_streams;
 mod in_force;

@@ -47,21 +47,21 @@ pub(crate) fn parent(kernel: &dyn Kernel) -> Option<PathBuf> {
 }
 
 /// A mounted hierarchy.
-struct Mount<'a> {
+pub(crate) struct Mount<'a> {
     path: &'a Path,
     options: Vec<&'a str>,
-    is_unified: bool,
+    pub(crate) is_unified: bool,
 }
 
 impl<'a> Mount<'a> {
-    fn parse(line: &'a str) -> Option<Mount<'a>> {
+    pub(crate) fn parse(line: &'a str) -> Option<Mount<'a>> {
         let mut words = line.split(' ').skip(1);
         let (path, kind, options) = (Path::new(words.next()?), words.next()?, words.next()?);
         let is_ours = path.starts_with(PLACE) && matches!(kind, "cgroup" | "cgroup2");
         is_ours.then(|| Mount { path, options: options.split(',').collect(), is_unified: kind == "cgroup2" })
     }
 
-    fn has(&self, controller: &str) -> bool {
+    pub(crate) fn has(&self, controller: &str) -> bool {
         !self.is_unified && self.options.contains(&controller)
     }
 
@@ -74,14 +74,14 @@ impl<'a> Mount<'a> {
     }
 
     /// A group's directory; in a container what is mounted may already be that group.
-    fn below(&self, group: &str, kernel: &dyn Kernel) -> PathBuf {
+    pub(crate) fn below(&self, group: &str, kernel: &dyn Kernel) -> PathBuf {
         let path = self.path.join(group.trim_start_matches('/'));
         if kernel.exists(&path.join(PROCESSES)) { path } else { self.path.to_owned() }
     }
 }
 
-/// The group of this process in a hierarchy, from the lines of `/proc/self/cgroup`: `8:pids:/a`.
-fn own_group<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
+/// The group of a thread in a hierarchy, from the lines of its `/proc/TID/cgroup`: `8:pids:/a`.
+pub(crate) fn own_group<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
     let of = |line: &'a str| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
@@ -149,7 +149,8 @@ pub(crate) fn end(kernel: &dyn Kernel, path: &Path) -> Result<bool, KernelError>
         match removed {
             Ok(()) => return Ok(true),
             Err(error) if error.is_gone() && !kernel.exists(path) => return Ok(true),
-            Err(_) => std::thread::sleep(PAUSE),
+            Err(error) if error.errno == libc::EBUSY => std::thread::sleep(PAUSE),
+            Err(error) => return Err(error),
         }
     }
     Err(KernelError::new(Operation::RemoveDir, path.display().to_string(), libc::EBUSY))

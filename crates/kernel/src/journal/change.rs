@@ -1,11 +1,12 @@
 //! Changes under the journal: read the old value, record it, make the change; and how each kind is undone.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use surety_units::{CpuSet, Nanos, Tid};
 
 use super::{Entry, EntryId, Journal, JournalError, is_permitted};
 use crate::command::{MARK_VARIABLE, group};
+use crate::cpu_group::GIVEN;
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity};
 use crate::mount::{DetachedMount, MOUNTS, source_at};
@@ -59,6 +60,19 @@ impl Journal {
     /// Makes a control group under the journal; its name must begin with `surety`.
     pub fn make_dir(&self, kernel: &dyn Kernel, path: &Path) -> Result<EntryId, JournalError> {
         self.change(Entry::Directory { path: path.to_owned() }, || kernel.make_dir(path))
+    }
+
+    /// Makes a control group under the journal, and says where: whoever is in it ends when it is undone. `name` becomes part of a name
+    /// that no other one has.
+    pub fn make_group(
+        &self,
+        kernel: &dyn Kernel,
+        parent: &Path,
+        name: &str,
+    ) -> Result<(EntryId, PathBuf), JournalError> {
+        let path = parent.join(format!("{}-{name}", self.own_name(kernel)?));
+        let id = self.change(Entry::Group { path: path.clone() }, || kernel.make_dir(&path))?;
+        Ok((id, path))
     }
 
     /// Gives a mount its place under the journal: a path without links, and what the mount is called, which begins with `surety`.
@@ -343,6 +357,11 @@ fn disk_of(kernel: &dyn Kernel, path: &Path) -> Option<String> {
 
 fn undo_file(kernel: &dyn Kernel, path: &Path, old: &str, set: &str) -> Result<Undone, KernelError> {
     let now = kernel.read_text(path)?;
+    if path.ends_with(GIVEN)
+        && let Some(controller) = set.strip_prefix('+')
+    {
+        return undo_given(kernel, path, (&now, old), controller);
+    }
     let now = chosen(&now);
     if now == chosen(old) {
         // The number of a queue's requests is as before where its I/O scheduler was taken off, the tags of its driver are not: they
@@ -357,6 +376,22 @@ fn undo_file(kernel: &dyn Kernel, path: &Path, old: &str, set: &str) -> Result<U
         return Ok(Undone::ChangedByOthers);
     }
     kernel.write_text(path, chosen(old))?;
+    Ok(Undone::Restored)
+}
+
+/// Takes a controller from the children of a control group of version 2 again, where they did not have it before. The file lists
+/// what is given, and what is written to it adds or takes one away.
+fn undo_given(
+    kernel: &dyn Kernel,
+    path: &Path,
+    (now, old): (&str, &str),
+    controller: &str,
+) -> Result<Undone, KernelError> {
+    let lists = |text: &str| text.split_ascii_whitespace().any(|word| word == controller);
+    if lists(old) || !lists(now) {
+        return Ok(Undone::AsBefore);
+    }
+    kernel.write_text(path, &format!("-{controller}"))?;
     Ok(Undone::Restored)
 }
 
@@ -376,6 +411,22 @@ mod tests {
     use super::*;
     use crate::ScriptedKernel;
     use crate::journal::RuntimeDir;
+
+    #[test]
+    fn a_controller_is_taken_from_children_that_did_not_have_it() {
+        let path = Path::new("/sys/fs/cgroup/a/cgroup.subtree_control");
+        for (old, now, undone, written) in [
+            ("memory", "cpu memory\n", Undone::Restored, "memory"),
+            ("", "cpu", Undone::Restored, ""),
+            ("cpu", "cpu", Undone::AsBefore, "cpu"),
+            ("", "cpuset memory", Undone::AsBefore, "cpuset memory"),
+        ] {
+            let kernel = ScriptedKernel::new(1);
+            kernel.add_file(path, now);
+            assert_eq!(undo_file(&kernel, path, old, "+cpu").unwrap(), undone, "{old}, {now}");
+            assert_eq!(kernel.read_text(path).unwrap(), written);
+        }
+    }
 
     /// Taking an I/O scheduler off changes the number back and leaves the tags as they are.
     #[test]

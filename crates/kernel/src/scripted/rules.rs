@@ -132,3 +132,13 @@ impl Script {
         (!names.is_empty()).then_some(names)
     }
 }
+
+/// The controllers that a control group of version 2 gives its children after an order of `+NAME` or `-NAME`.
+pub(super) fn given(before: &str, order: &str) -> String {
+    let name = order.trim_start_matches(['+', '-']);
+    let mut names: Vec<&str> = before.split_ascii_whitespace().filter(|other| *other != name).collect();
+    if order.starts_with('+') {
+        names.push(name);
+    }
+    names.join(" ")
+}

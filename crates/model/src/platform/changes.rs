@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use surety_units::{CpuSet, Nanos};
 
-use super::{Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, scale_of};
+use super::{Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, TimerRules, scale_of};
 
 /// A key: what its value looks like, what it says, and how it is carried out.
 #[derive(Debug)]
@@ -83,11 +83,7 @@ pub const KEYS: &[KeyRow] = &[
         example: "off",
         about: "whether the threads are a session of their own (sched_autogroup_enabled)",
         set: |platform, value| {
-            platform.autogroup = match value {
-                "on" => true,
-                "off" => false,
-                _ => return Err("`on` or `off`".to_owned()),
-            };
+            platform.autogroup = on_or_off(value)?;
             Ok(())
         },
     },
@@ -172,12 +168,56 @@ pub const KEYS: &[KeyRow] = &[
         about: "CPU time of a timer interrupt that wakes no thread, on the account of what runs",
         set: |platform, value| cost(value).map(|cost| platform.overheads.timer = cost),
     },
+    KeyRow {
+        word: "timer-slack",
+        value: "TIME",
+        example: "50us",
+        about: "how much later a sleep of a thread may end whose task has no `timer-slack` (PR_SET_TIMERSLACK)",
+        set: |platform, value| {
+            let slack = within(value, Nanos::ZERO, TimerRules::SLACK_MAX)?;
+            platform.timers.get_or_insert_default().slack = slack;
+            Ok(())
+        },
+    },
+    KeyRow {
+        word: "hrtimers",
+        value: "on|off",
+        example: "off",
+        about: "whether timers expire at their time (CONFIG_HIGH_RES_TIMERS), or on the next tick",
+        set: |platform, value| {
+            let high_resolution = on_or_off(value)?;
+            if !high_resolution && platform.enforcement == Enforcement::Exact {
+                return Err("`on`, or with `enforcement=tick`, since budgets end on such a timer".to_owned());
+            }
+            platform.timers.get_or_insert_default().high_resolution = high_resolution;
+            Ok(())
+        },
+    },
+    KeyRow {
+        word: "nohz",
+        value: "on|off",
+        example: "off",
+        about: "whether the tick of an idle CPU stops (CONFIG_NO_HZ_IDLE)",
+        set: |platform, value| {
+            let stops_idle_tick = on_or_off(value)?;
+            platform.timers.get_or_insert_default().stops_idle_tick = stops_idle_tick;
+            Ok(())
+        },
+    },
 ];
 
 /// Every key with what stands for its value: `cpus=N, hz=N, ...`.
 pub fn keys_in_words() -> String {
     let keys: Vec<String> = KEYS.iter().map(|row| format!("{}={}", row.word, row.value)).collect();
     keys.join(", ")
+}
+
+fn on_or_off(value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("`on` or `off`".to_owned()),
+    }
 }
 
 fn cost(value: &str) -> Result<Nanos, String> {

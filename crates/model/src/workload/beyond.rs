@@ -1,6 +1,6 @@
 //! [`Workload::beyond_kernels`]: what no running kernel can be asked for, this machine's or the lab's.
 
-use super::{ActivityKind, Disk, Irq, PolicySpec, Workload};
+use super::{ActivityKind, Disk, Irq, PolicySpec, Task, TaskBody, Workload};
 
 impl Workload {
     /// The first object that no kernel can run in this version, by its path, and why; found without asking any.
@@ -17,9 +17,8 @@ impl Workload {
         if refused.is_some() {
             return refused;
         }
-        if let Some(group) = self.groups.first() {
-            let why = "this version makes no control groups; try `--on sim`";
-            return Some((format!("group.{}", group.name), why));
+        if let Some(refused) = self.beyond_groups() {
+            return Some(refused);
         }
         if let Some(task) = self.tasks.iter().find(|t| t.reservation.is_some_and(|r| r.demote)) {
             let why = "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
@@ -37,6 +36,31 @@ impl Workload {
         activities
             .is_empty()
             .then(|| ("workload".to_owned(), "there is nothing in it to run; add a [[task]]"))
+    }
+
+    /// What of its control groups is for simulation alone.
+    fn beyond_groups(&self) -> Option<(String, &'static str)> {
+        let was_there = |task: &&Task| matches!(task.body, TaskBody::Match(_)) || task.thread_of().is_some();
+        if let Some(task) = self.tasks.iter().filter(|task| task.group.is_some()).find(was_there) {
+            let why = "who was not made for the run is not moved into a control group; leave `group` out, or give it to the \
+                       task of the whole program";
+            return Some((format!("task.{}", task.name), why));
+        }
+        if let Some(group) = self.groups.iter().find(|group| group.io_weight.is_some()) {
+            let why = "on a kernel groups get no weight at disks in this version; leave `io-weight` out, or try `--on sim`";
+            return Some((format!("group.{}", group.name), why));
+        }
+        if let Some(group) = self.groups.iter().find(|group| group.reservation.is_some()) {
+            let why = "no kernel reserves CPU time for a group; leave `reservation` out, or try `--on sim`";
+            return Some((format!("group.{}", group.name), why));
+        }
+        let streams = self.streams.iter().map(|s| ("stream", &s.name, &s.group));
+        let startups = self.startups.iter().map(|s| ("startup", &s.name, &s.group));
+        let disks = self.disks.iter().map(|d| ("disk", &d.name, &d.group));
+        let (kind, name, _) = streams.chain(startups).chain(disks).find(|(.., group)| group.is_some())?;
+        let why = "on a kernel tasks and loads are put into control groups, and nothing else in this version; leave `group` \
+                   out, or try `--on sim`";
+        Some((format!("{kind}.{name}"), why))
     }
 
     /// The first task or load, by its path, whose policy no kernel has.
@@ -73,6 +97,7 @@ fn beyond(disk: &Disk) -> Option<(String, &'static str)> {
 mod tests {
     use super::*;
     use crate::distribution::TimeDistribution;
+    use crate::formats::toml;
     use crate::workload::Task;
     use surety_units::Nanos;
 
@@ -86,5 +111,34 @@ mod tests {
         assert!(path == "task.t" && why.contains("no mainline kernel has `latency_nice`"), "{path}: {why}");
         workload.tasks[0].policy = PolicySpec::default();
         assert_eq!(workload.beyond_kernels(), None);
+    }
+
+    #[test]
+    fn groups_are_refused_where_no_kernel_of_this_version_has_them() {
+        let of = |text: &str| {
+            let text =
+                format!("format = 1\n{text}\n[[load]]\nname = \"l\"\nkind = \"spinners\"\ngroup = \"ui\"\n");
+            toml::read("test", &text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}")).beyond_kernels()
+        };
+        let ui = "[[group]]\nname = \"ui\"\nweight = 50\nquota = \"5ms\"\n";
+        let task = |rest: &str| format!("[[task]]\nname = \"t\"\ngroup = \"ui\"\n{rest}\n{ui}");
+        assert_eq!(of(ui), None);
+        assert_eq!(of(&task("work = \"forever\"")), None);
+        assert_eq!(of(&task("command = \"sleep 9\"")), None);
+        let stream =
+            "[[stream]]\nname = \"s\"\nfile = { make = \"1MB\" }\nrate = \"1MB/s\"\ngroup = \"ui\"\n";
+        for (text, object, says) in [
+            (task("match = { pid = 1 }"), "task.t", "leave `group` out"),
+            (ui.replace("weight = 50", "io-weight = 50"), "group.ui", "`io-weight`"),
+            (
+                ui.replace("weight = 50", "reservation = { runtime = \"1ms\", period = \"9ms\" }"),
+                "group.ui",
+                "`reservation`",
+            ),
+            (format!("{stream}{ui}"), "stream.s", "tasks and loads"),
+        ] {
+            let (found, why) = of(&text).unwrap();
+            assert!(found == object && why.contains(says), "{found}: {why}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use surety_model::formats::toml;
 use surety_model::platform::Platform;
-use surety_model::record::{ActivityRecord, Record};
+use surety_model::record::{ActivityRecord, CpuTimers, Record};
 use surety_model::workload::Workload;
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
@@ -22,6 +22,11 @@ pub(super) enum Figure {
     Gap,
     /// Jobs beyond their deadline, of all.
     Missed,
+    /// The longest response of any thread, of jobs that were done.
+    Longest,
+    /// Timer interrupts of the CPU that had no tick in them, and how often it stopped being idle; where the world counts them.
+    Interrupts,
+    IdleExits,
 }
 
 impl Figure {
@@ -30,15 +35,30 @@ impl Figure {
             Figure::Share => "share, %",
             Figure::Gap => "longest wait, ms",
             Figure::Missed => "missed, %",
+            Figure::Longest => "longest response, ms",
+            Figure::Interrupts => "timer interrupts, 1/s",
+            Figure::IdleExits => "exits from idle, 1/s",
         }
     }
 
-    /// In percent or milliseconds.
-    fn of(self, activity: &ActivityRecord) -> Option<f64> {
+    /// In percent, milliseconds, or of a second; that of the CPU or of all threads whatever thread is asked for.
+    fn of(self, record: &Record, thread: &str) -> Option<f64> {
+        let activity = || record.activity(thread);
+        let longest = |a: &ActivityRecord| a.response.as_ref()?.observed()?.histogram.max();
+        let of_cpu = |count: fn(&CpuTimers) -> u64| {
+            let counts = record.in_force.timers.first().map(count)?;
+            Some(counts as f64 / record.duration?.as_secs_f64())
+        };
         match self {
-            Figure::Share => activity.share.as_ref().map(|share| share.fraction() * 100.0),
-            Figure::Gap => activity.longest_gap.map(Nanos::as_millis_f64),
-            Figure::Missed => activity.miss_ratio().map(|ratio| ratio * 100.0),
+            Figure::Share => activity()?.share.as_ref().map(|share| share.fraction() * 100.0),
+            Figure::Gap => activity()?.longest_gap.map(Nanos::as_millis_f64),
+            Figure::Missed => activity()?.miss_ratio().map(|ratio| ratio * 100.0),
+            Figure::Longest => {
+                let longest = record.activities.iter().filter_map(longest).max();
+                longest.map(|ns| ns as f64 / 1e6)
+            }
+            Figure::Interrupts => of_cpu(|timers| timers.interrupts),
+            Figure::IdleExits => of_cpu(|timers| timers.idle_exits),
         }
     }
 }
@@ -102,8 +122,7 @@ pub(super) fn sheet(
             let mut cells = vec![rule.map_or(Cell::Empty, Cell::plain)];
             for result in &records {
                 cells.push(cell_of(result.clone(), |record| {
-                    let value = record.activity(thread).and_then(|activity| figure.of(activity));
-                    value.map_or(Cell::Empty, |value| Cell::against(value, *rule))
+                    figure.of(record, thread).map_or(Cell::Empty, |value| Cell::against(value, *rule))
                 })?);
             }
             let keys = vec![setting.name.clone(), (*thread).to_owned(), figure.in_words().to_owned()];
@@ -130,9 +149,10 @@ pub(super) fn simulated(
         let world = surety_sim::SimWorld::new(platform);
         let record = world.run(&workload(&setting.workload), &options, &mut Unobserved);
         for (thread, figure, rule) in &setting.figures {
-            let value = record.as_ref().map_err(ToString::to_string).map(|record| {
-                figure.of(record.activity(thread).expect("it is there")).expect("it has the figure")
-            });
+            let value = record
+                .as_ref()
+                .map_err(ToString::to_string)
+                .map(|record| figure.of(record, thread).expect("the thread has the figure"));
             found.push((format!("{} {thread} {}", setting.name, figure.in_words()), *rule, value));
         }
     }

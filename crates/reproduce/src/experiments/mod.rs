@@ -5,6 +5,7 @@ mod abiss_be;
 mod abiss_latency;
 mod by_rule;
 mod cards;
+mod cgroup_dilution;
 mod chromebook;
 mod class_order;
 mod in_lab;
@@ -25,6 +26,7 @@ mod rt_vs_vanilla;
 mod schedulers;
 mod spinner;
 mod startup;
+mod timers;
 mod under_io;
 mod video_under_io;
 
@@ -40,6 +42,8 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &chromebook::EXPERIMENT,
     &rt_throttling::EXPERIMENT,
     &latency_nice::EXPERIMENT,
+    &cgroup_dilution::EXPERIMENT,
+    &timers::EXPERIMENT,
     &irq_disk::EXPERIMENT,
     &irq_copy::EXPERIMENT,
     &irq_loss::EXPERIMENT,

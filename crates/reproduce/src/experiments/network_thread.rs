@@ -321,7 +321,6 @@ fn notes(points: &[Point], worlds: &[World]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
     use crate::Probe;
@@ -357,15 +356,7 @@ mod tests {
                 reserved: true,
                 seed: None,
                 duration: Some(options.duration),
-                in_force: InForce {
-                    kernel: String::new(),
-                    machine: None,
-                    cpus: CpuSet::first(1),
-                    threads: Vec::new(),
-                    environment: BTreeMap::new(),
-                    checks: Vec::new(),
-                    disturbance: None,
-                },
+                in_force: InForce { cpus: CpuSet::first(1), ..InForce::default() },
                 degraded: Vec::new(),
                 activities: vec![activity],
                 trace: None,

@@ -11,6 +11,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 use crate::cpu::at_disk::AtDisk;
 use crate::cpu::places::Places;
 use crate::cpu::recorder::{Kept, Named, Recorder};
+use crate::cpu::timers::{Timers, on_grid};
 use crate::cpu::times::Times;
 use crate::engine::{ComponentId, Engine, Slot};
 
@@ -357,6 +358,8 @@ pub struct Hardware {
     pub changes: Vec<(ThreadId, Scheduling)>,
     /// The last of the CPUs whose threads used disks at this instant, where events are wanted.
     pub(crate) submits: Option<usize>,
+    /// Of a machine that says how its timers expire.
+    pub(crate) timers: Option<Box<Timers>>,
     /// Queues that waiting threads were moved to, by CPU and scheduler; the machine tells those that watch.
     pub(crate) joined: Vec<(usize, Rank)>,
     pub(crate) sets: Sets,
@@ -428,6 +431,27 @@ impl Hardware {
     pub fn add_timer(&mut self, rank: Rank, number: u32) -> Slot {
         let rank = u8::try_from(rank.0).expect("a few schedulers");
         self.add_slot(Occasion::Policy(rank, number))
+    }
+
+    /// Whether idle CPUs have ticks.
+    pub(crate) fn ticks_while_idle(&self) -> bool {
+        self.timers.as_ref().is_some_and(|timers| !timers.rules.stops_idle_tick)
+    }
+
+    /// When a timer of a CPU that is due at an instant expires: without high resolution on its first tick from then on.
+    pub(crate) fn timer_instant(&self, cpu: usize, due: Nanos) -> Nanos {
+        match &self.timers {
+            Some(timers) if !timers.rules.high_resolution => {
+                on_grid(due, self.cpus[cpu].tick_phase, self.platform.tick)
+            }
+            _ => due,
+        }
+    }
+
+    /// Arms a timer of a scheduler, which expires on a CPU; those of the whole machine on the first.
+    pub(crate) fn arm_timer(&mut self, timer: Slot, cpu: usize, due: Nanos) {
+        let at = self.timer_instant(cpu, due);
+        self.engine.arm(timer, at);
     }
 
     /// The scheduler that takes threads of a policy.

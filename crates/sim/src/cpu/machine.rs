@@ -9,6 +9,7 @@ mod accounts;
 mod interrupts;
 mod overheads;
 mod switching;
+mod timers;
 
 use std::collections::VecDeque;
 
@@ -28,6 +29,7 @@ use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerMake, Scheduler
 use crate::cpu::program::{Moment, Programs, Step};
 use crate::cpu::recorder::{Kept, Recorder};
 use crate::cpu::resources::Resources;
+use crate::cpu::timers::Timers;
 use crate::cpu::times::Times;
 use crate::engine::{Engine, Event, Simulation};
 
@@ -146,6 +148,7 @@ impl<P: Programs> Machine<P> {
             submits: None,
             joined: Vec::new(),
             sets: Sets::new(spec.cpus.len(), order.len()),
+            timers: spec.platform.timers.map(|rules| Box::new(Timers::new(rules, spec.cpus.len()))),
             platform: spec.platform,
             seed: spec.seed,
             times,
@@ -172,6 +175,11 @@ impl<P: Programs> Machine<P> {
                 completion,
                 handler_end,
             });
+        }
+        if hardware.ticks_while_idle() {
+            for cpu in &hardware.cpus {
+                hardware.engine.arm(cpu.tick, cpu.tick_phase);
+            }
         }
         let made = order.iter().enumerate().map(|(rank, row)| {
             let make = row.map_or(policies::inside_reservation as SchedulerMake, |row| row.make);
@@ -272,6 +280,9 @@ impl<P: Programs> Machine<P> {
             (thread.waited, thread.longest_gap) = (-before, Nanos::ZERO);
         }
         self.devices.iter_mut().for_each(Device::observe_from_here);
+        if let Some(timers) = &mut self.hardware.timers {
+            timers.observe_from_here();
+        }
     }
 
     /// Time a thread has wanted a CPU without having one, and the longest single such time, since observation
@@ -320,6 +331,7 @@ impl<P: Programs> Machine<P> {
         let next = self.hardware.now() + self.hardware.platform.tick;
         let slot = self.hardware.cpus[cpu].tick;
         self.hardware.engine.arm(slot, next);
+        self.count_timer(cpu, true);
         self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: true });
         self.account(cpu);
         self.interrupted_for(cpu, self.hardware.platform.overheads.tick);
@@ -327,7 +339,8 @@ impl<P: Programs> Machine<P> {
             let rank = self.rank_of(thread);
             self.policies[rank].tick(&mut self.hardware, cpu, thread);
         }
-        if self.hardware.cpus.len() > 1 {
+        // Idle CPUs balance as without their ticks.
+        if self.hardware.cpus.len() > 1 && self.hardware.current(cpu).is_some() {
             for rank in 0..self.policies.len() {
                 if self.policies[rank].wants_balance(&self.hardware, cpu) {
                     self.account_all();
@@ -336,6 +349,7 @@ impl<P: Programs> Machine<P> {
             }
         }
         self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: false });
+        self.expire_others(cpu);
     }
 
     /// Whether another timer of the CPUs expires at this instant, before anything else happens.
@@ -437,7 +451,7 @@ impl<P: Programs> Machine<P> {
             return;
         }
         if self.resources.ends_wait(thread) {
-            self.hardware.engine.cancel(t.alarm);
+            self.disarm_alarm(thread);
         }
         let t = self.hardware.thread(thread);
         let rank = self.rank_of(thread);
@@ -502,8 +516,7 @@ impl<P: Programs> Machine<P> {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
                 Step::SleepUntil(until) if until > self.hardware.now() => {
-                    let alarm = self.hardware.thread(thread).alarm;
-                    self.hardware.engine.arm(alarm, until);
+                    self.arm_alarm(cpu, thread, until);
                     self.leave(cpu, thread, Departure::Sleeps);
                 }
                 Step::SleepUntil(_) => {}
@@ -616,19 +629,14 @@ impl<P: Programs> Simulation for Machine<P> {
         match occasion {
             Occasion::Tick(cpu) => self.tick(cpu as usize),
             Occasion::Completion(cpu) => self.advance(cpu as usize),
-            Occasion::Alarm(thread) => {
-                let waker = self.hardware.thread(thread).cpu;
-                self.interrupted_for(waker, self.hardware.platform.overheads.wakeup);
-                // The timer's interrupt wakes it, not the thread below.
-                self.hardware.recorder.keep(self.hardware.here(waker), Kept::Tick { entry: true });
-                self.wake(thread, waker);
-                self.hardware.recorder.keep(self.hardware.here(waker), Kept::Tick { entry: false });
-            }
+            Occasion::Alarm(thread) => self.alarm(thread),
             Occasion::Interrupt(device) => self.interrupt(device as usize),
             Occasion::HandlerEnd(cpu) => self.handler_ends(cpu as usize),
             Occasion::Policy(rank, number) => {
                 let rank = usize::from(rank);
-                if let Some(cpu) = self.policies[rank].timer_cpu(number) {
+                let cpu = self.policies[rank].timer_cpu(number);
+                if let Some(cpu) = cpu {
+                    self.count_timer(cpu, false);
                     if self.policies[rank].accounts_all_for_timer(number) {
                         self.account_all();
                     } else if self.policies[rank].accounts_for_timer(number) {
@@ -637,6 +645,9 @@ impl<P: Programs> Simulation for Machine<P> {
                     self.interrupted_for(cpu, self.hardware.platform.overheads.timer);
                 }
                 self.policies[rank].timer(&mut self.hardware, number);
+                if let Some(cpu) = cpu {
+                    self.expire_others(cpu);
+                }
             }
         }
         if (is_timer(occasion) || matches!(occasion, Occasion::Tick(_))) && self.more_timers_expire() {

@@ -11,7 +11,7 @@ use surety_block::IoGroup;
 use surety_model::activation::{draw_key, first_tick};
 use surety_model::first_cpus::FirstCpus;
 use surety_model::places::{FilePlace, FilePlaces};
-use surety_model::platform::Platform;
+use surety_model::platform::{Platform, TimerRules};
 use surety_model::workload::{
     ActivityKind, Course, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
     TaskBody, Treatment, Work, Workload, leaves,
@@ -116,8 +116,10 @@ pub(super) fn stage(
     let policies =
         workload.tasks.iter().map(|task| task.policy).chain(workload.loads.iter().map(|load| load.policy));
     let schedulers = policies::for_policies(&world.platform.schedulers, policies)?;
+    let says_slack = workload.tasks.iter().any(|task| task.timer_slack.is_some());
+    let timers = world.platform.timers.or_else(|| says_slack.then(TimerRules::default));
     let spec = MachineSpec {
-        platform: world.platform.clone(),
+        platform: Platform { timers, ..world.platform.clone() },
         schedulers: schedulers.clone(),
         tick_phases: vec![first_tick(&world.platform, options.seed); ids.len()],
         cpus: ids.clone(),
@@ -263,6 +265,9 @@ impl<'a> Builder<'a> {
             let slept_on = self.first_cpus.of_task(index, instance).map(|turn| turn.cpu);
             let place = Place { group, allowed: pinned.or(confined), slept_on };
             let id = self.member(Activity::Task(index), &task.name, scheduling, place, thread);
+            if let Some(slack) = task.timer_slack {
+                self.stage.machine.set_timer_slack(id, slack);
+            }
             let meets = |phase: &TaskPhase| matches!(phase, TaskPhase::Await { .. } | TaskPhase::Barrier(_));
             if task.body.leaves().into_iter().any(meets) {
                 let event = self.stage.machine.add_signal();

@@ -192,6 +192,7 @@ impl<'j> Thread<'j> {
             instances: Instances::Count(1),
             cpus: Some(cpus),
             jobs: None,
+            timer_slack: None,
             sleep: Sleep::Absolute,
             promises: vec![promise],
             reservation: self.budget,

@@ -177,6 +177,7 @@ impl Thread<'_> {
             spacing: None,
             late: Late::Queue,
             policy: own.policy,
+            timer_slack: None,
             group,
             instances: Instances::Count(instance_count),
             cpus,

@@ -148,6 +148,7 @@ impl Node {
             instances: Instances::Count(1),
             cpus: self.cpu.map(CpuSet::single),
             jobs: Some(graph.times),
+            timer_slack: None,
             sleep: Sleep::Absolute,
             promises: Vec::new(),
             reservation,

@@ -41,6 +41,11 @@ pub(in crate::formats) fn references(workload: &Workload, list: &mut Vec<Diagnos
             let message = "the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own".to_owned();
             check.wrong(&format!("{path}.cpus"), message, Some("leave `cpus` out".to_owned()));
         }
+        if task.timer_slack.is_some() && matches!(task.body, TaskBody::Command(_) | TaskBody::Match(_)) {
+            let message = "a program has the timer slack that it chooses".to_owned();
+            let help = "leave `timer-slack` out, or give the task `work`".to_owned();
+            check.wrong(&format!("{path}.timer-slack"), message, Some(help));
+        }
         check.threads_of_programs(&path, task);
         check.phases(&path, task, &raised);
     }

@@ -6,6 +6,7 @@ use surety_units::Nanos;
 use toml::de::DeValue;
 
 use super::table::{Field, Reading, Table};
+use crate::platform::TimerRules;
 use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::workload::*;
@@ -21,6 +22,17 @@ pub(super) fn command_text(reading: &mut Reading, field: &Field<'_>) -> Option<S
         return None;
     }
     Some(text.to_owned())
+}
+
+/// `timer-slack`: the kernel takes 0 for its default, so the least is 1 ns.
+pub(super) fn timer_slack(reading: &mut Reading, table: &Table<'_>) -> Option<Nanos> {
+    let field = table.field(reading, "timer-slack")?;
+    let slack: Nanos = field.quantity(reading, "50us")?;
+    if !(Nanos::new(1)..=TimerRules::SLACK_MAX).contains(&slack) {
+        let message = format!("timer slack {} is outside the range of 1ns to 1s", slack.to_exact_string());
+        reading.wrong(field.span.clone(), message, "out of range", None);
+    }
+    Some(slack)
 }
 
 /// `policy`, `nice`, `slice` and `latency_nice` together.

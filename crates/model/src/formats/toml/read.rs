@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::FORMAT;
 use super::disks::{disk, io_priority, startup, stream};
-use super::keys::{command_text, instances, policy, promises, reservation};
+use super::keys::{command_text, instances, policy, promises, reservation, timer_slack};
 use super::links::{flow, link};
 use super::phases;
 use super::rights::{KEEP, rights, rights_of_command};
@@ -136,6 +136,7 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
     let sleep = table.word(reading, "sleep", &[("absolute", Sleep::Absolute), ("relative", Sleep::Relative)]);
     let policy = policy(reading, table);
     let task = Task {
+        timer_slack: timer_slack(reading, table),
         policy,
         group: table.text(reading, "group"),
         instances: instances(reading, table, "instances").unwrap_or(Instances::Count(1)),

@@ -226,6 +226,7 @@ fn task(out: &mut Out<'_>, task: &Task) {
         out.line("sleep", "\"relative\"");
     }
     out.policy(task.policy);
+    out.optional_time("timer-slack", task.timer_slack);
     out.optional_text("group", task.group.as_deref());
     out.instances("instances", task.instances);
     out.optional_text("cpus", task.cpus.map(|cpus| cpus.to_string()).as_deref());

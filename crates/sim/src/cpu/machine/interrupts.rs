@@ -165,8 +165,7 @@ impl<P: Programs> Machine<P> {
             return;
         }
         if until != Nanos::MAX {
-            let alarm = self.hardware.thread(thread).alarm;
-            self.hardware.engine.arm(alarm, until);
+            self.arm_alarm(cpu, thread, until);
         }
         self.leave(cpu, thread, Departure::Sleeps);
     }

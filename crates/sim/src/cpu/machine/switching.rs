@@ -156,8 +156,13 @@ impl<P: Programs> Machine<P> {
             thread.state = ThreadState::Running;
         }
         hardware.set_current(cpu, next);
+        if prev.is_none()
+            && let Some(timers) = &mut hardware.timers
+        {
+            timers.count_idle_exit(cpu, now);
+        }
         match (prev, next) {
-            (None, Some(_)) => {
+            (None, Some(_)) if !hardware.ticks_while_idle() => {
                 let (phase, tick) = (hardware.cpus[cpu].tick_phase, hardware.platform.tick);
                 let first = phase + tick * ((now - phase).div_floor(tick) + 1);
                 let slot = hardware.cpus[cpu].tick;
@@ -165,7 +170,9 @@ impl<P: Programs> Machine<P> {
             }
             (_, None) => {
                 let (tick, completion) = (hardware.cpus[cpu].tick, hardware.cpus[cpu].completion);
-                hardware.engine.cancel(tick);
+                if !hardware.ticks_while_idle() {
+                    hardware.engine.cancel(tick);
+                }
                 hardware.engine.cancel(completion);
             }
             _ => {}

@@ -165,7 +165,7 @@ impl Deadline {
         let entity = &self.entities[index];
         let free = entity.zero_lag();
         if free > hardware.now() {
-            hardware.engine.arm(entity.inactive, free);
+            hardware.arm_timer(entity.inactive, entity.cpu, free);
         } else {
             self.deactivate(index);
         }
@@ -181,7 +181,7 @@ impl Deadline {
 
     fn start_timer(&self, hardware: &mut Hardware, index: usize, at: Nanos) {
         let entity = &self.entities[index];
-        hardware.engine.arm(entity.timer, at);
+        hardware.arm_timer(entity.timer, entity.cpu, at);
         let here = hardware.here(entity.cpu);
         hardware.recorder.keep(here, Kept::TimerStart { timer: index as u64 + 1, expires: at });
     }
@@ -326,7 +326,8 @@ impl Deadline {
                     None => entity.budget,
                 };
                 // A budget that was cut to nothing is found used up when some time has been booked, as in the kernel.
-                hardware.engine.arm(*timer, hardware.free_from(cpu) + lasts.max(Nanos::new(1)));
+                let ends = hardware.free_from(cpu) + lasts.max(Nanos::new(1));
+                hardware.arm_timer(*timer, cpu, ends);
             }
             None => hardware.engine.cancel(*timer),
         }

@@ -84,7 +84,8 @@ impl<R: Rule> Fair<R> {
     fn time_slice(&self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
         let Some(timer) = self.slice_ends.get(cpu).filter(|_| self.queues.threads[cpu] > 1) else { return };
         let left = Nanos::new(self.queues.left_of_slice(self.of_thread[thread.index()]));
-        hardware.engine.arm(*timer, hardware.free_from(cpu) + left.max(hardware.times.slice_timer_min));
+        let ends = hardware.free_from(cpu) + left.max(hardware.times.slice_timer_min);
+        hardware.arm_timer(*timer, cpu, ends);
     }
 
     /// The same when a thread has joined or left and no timer runs (`hrtick_update`).

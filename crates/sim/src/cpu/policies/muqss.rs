@@ -184,7 +184,7 @@ impl Muqss {
     /// Has the CPU choose when the slice of the thread that it runs is over (`hrexpiry_start`).
     fn time_slice(&self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
         let left = Nanos::new(self.entities[thread.index()].slice.max(1));
-        hardware.engine.arm(self.slice_ends[cpu], hardware.free_from(cpu) + left);
+        hardware.arm_timer(self.slice_ends[cpu], cpu, hardware.free_from(cpu) + left);
     }
 
     /// Whether a thread comes before what a CPU runs (`can_preempt`).

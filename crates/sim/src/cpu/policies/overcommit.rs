@@ -147,7 +147,7 @@ impl Overcommit {
         entity.throttled = true;
         let at = self.order.deadline(thread).max(hardware.now());
         if let Some(timer) = entity.timer {
-            hardware.engine.arm(timer, at);
+            hardware.arm_timer(timer, cpu, at);
         }
     }
 
@@ -185,7 +185,7 @@ impl Overcommit {
     fn arm(&self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
         if let Some(timer) = self.ends.get(cpu) {
             let left = self.entities[thread.index()].budget.max(Nanos::new(1));
-            hardware.engine.arm(*timer, hardware.free_from(cpu) + left);
+            hardware.arm_timer(*timer, cpu, hardware.free_from(cpu) + left);
         }
     }
 }

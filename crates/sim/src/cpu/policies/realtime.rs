@@ -143,7 +143,7 @@ impl Realtime {
     fn begin_period(&self, hardware: &mut Hardware, ago: Nanos) {
         if let Some(limit) = self.limit.filter(|_| !hardware.engine.is_armed(self.period_end)) {
             let left = (limit.period - ago).max(Nanos::new(1));
-            hardware.engine.arm(self.period_end, hardware.now() + left);
+            hardware.arm_timer(self.period_end, 0, hardware.now() + left);
         }
     }
 
@@ -444,7 +444,7 @@ impl CpuPolicy for Realtime {
         }
         self.promote(hardware);
         if !is_idle {
-            hardware.engine.arm(self.period_end, hardware.now() + limit.period);
+            hardware.arm_timer(self.period_end, 0, hardware.now() + limit.period);
         }
     }
 

@@ -59,7 +59,7 @@ impl Pool {
     fn period_timer(&self, hardware: &mut Hardware) {
         if !hardware.engine.is_armed(self.timer) {
             let next = self.next_fill(hardware);
-            hardware.engine.arm(self.timer, next);
+            hardware.arm_timer(self.timer, 0, next);
         }
     }
 
@@ -223,7 +223,7 @@ impl<R: Rule> Fair<R> {
         let waits = pool.left > SLICE && !pool.throttled.is_empty();
         if waits && !pool.is_filled_within(hardware, SLACK + SOON) && !hardware.engine.is_armed(pool.slack) {
             let at = hardware.now() + SLACK;
-            hardware.engine.arm(pool.slack, at);
+            hardware.arm_timer(pool.slack, 0, at);
         }
     }
 

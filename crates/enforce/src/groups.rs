@@ -1,0 +1,235 @@
+//! [`ControlGroups`]: the control groups of a workload, made for a run and removed after it.
+//!
+//! They are made in the group of this process, so that threads without a group stand beside them as in the workload. Whoever a
+//! member starts is born in its group: a thread of ours enters one for as long as it makes the threads and programs of it
+//! ([`ControlGroups::entered`]). Nobody who was running before is moved.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use surety_kernel::cpu_group::{CpuHierarchy, GIVEN, GroupQuota, GroupSettings, Version};
+use surety_kernel::journal::{EntryId, Journal, JournalError};
+use surety_kernel::{Kernel, KernelError};
+use surety_model::workload::Group;
+use surety_units::Tid;
+use thiserror::Error;
+
+/// Why there are no such groups.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// There is nothing they are made with.
+    #[error(
+        "no control groups with the `cpu` controller are mounted below /sys/fs/cgroup; mount them, simulate the workload, or leave `group` out"
+    )]
+    NoController,
+    /// FIFO and RR threads would get no time there.
+    #[error(
+        "control groups of this kernel have realtime budgets (CONFIG_RT_GROUP_SCHED), and new ones have none; leave `group` out of threads of `fifo` and `rr`, whose time no weight changes"
+    )]
+    NoRealtimeBudget,
+    /// Version 2 divides threads of one process only below a group that is nothing else.
+    #[error(
+        "the control group {} takes no groups of threads: {error}; start surety in a group of its own: systemd-run --scope -p Delegate=yes surety ...", group.display()
+    )]
+    NotThreaded { group: PathBuf, error: KernelError },
+    /// The kernel refused one.
+    #[error(
+        "group.{group} was refused: {error}; run surety with sudo, see that no group has more quota than the one it is in, or simulate the workload"
+    )]
+    Refused { group: String, error: KernelError },
+    /// The kernel said yes and did something else.
+    #[error("group.{group} was given {wanted} and has {found}; choose values that this kernel keeps")]
+    NotAsSet { group: String, wanted: String, found: String },
+    /// It could not be written down, so it was not done.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// Control groups by the names of a workload; removed when this is dropped, with whoever is in them.
+pub struct ControlGroups<'a> {
+    kernel: &'a dyn Kernel,
+    journal: &'a Journal,
+    hierarchy: CpuHierarchy,
+    entries: Vec<EntryId>,
+    made: BTreeMap<String, Made>,
+}
+
+/// A group that was made.
+struct Made {
+    path: PathBuf,
+    /// What it has, as read back.
+    words: String,
+}
+
+/// The calling thread in a group, until this is dropped.
+pub struct Entered<'a> {
+    groups: &'a ControlGroups<'a>,
+}
+
+impl<'a> ControlGroups<'a> {
+    /// Makes them, those around others first.
+    ///
+    /// # Errors
+    /// Why not; what was made is removed.
+    pub fn make(
+        kernel: &'a dyn Kernel,
+        journal: &'a Journal,
+        groups: &[Group],
+    ) -> Result<ControlGroups<'a>, GroupError> {
+        let hierarchy = CpuHierarchy::find(kernel).ok_or(GroupError::NoController)?;
+        let mut all =
+            ControlGroups { kernel, journal, hierarchy, entries: Vec::new(), made: BTreeMap::new() };
+        let mut waiting: Vec<&Group> = groups.iter().collect();
+        while !waiting.is_empty() {
+            let count = waiting.len();
+            let ready = |all: &ControlGroups<'_>, group: &Group| {
+                group.parent.as_ref().is_none_or(|parent| all.made.contains_key(parent))
+            };
+            for group in std::mem::take(&mut waiting) {
+                match ready(&all, group) {
+                    true => all.add(group)?,
+                    false => waiting.push(group),
+                }
+            }
+            // The reader of workloads sees to it that groups form a tree.
+            debug_assert!(waiting.len() < count, "groups in a ring");
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, group: &Group) -> Result<(), GroupError> {
+        let kernel = self.kernel;
+        let refused = |error| GroupError::Refused { group: group.name.clone(), error };
+        let parent = group.parent.as_ref().and_then(|parent| self.made.get(parent));
+        let path = match parent.map(|parent| parent.path.clone()) {
+            // It goes with the one around it.
+            Some(parent) => {
+                self.give(&parent, false)?;
+                let path = parent.join(format!("surety-{}", group.name));
+                kernel.make_dir(&path).map_err(refused)?;
+                path
+            }
+            None => {
+                let top = self.hierarchy.top.clone();
+                self.give(&top, true)?;
+                let (entry, path) =
+                    self.journal.make_group(kernel, &top, &group.name).map_err(|error| match error {
+                        JournalError::Kernel(error) => refused(error),
+                        other => other.into(),
+                    })?;
+                self.entries.push(entry);
+                path
+            }
+        };
+        let hierarchy = &self.hierarchy;
+        hierarchy
+            .make_threaded(kernel, &path)
+            .map_err(|error| GroupError::NotThreaded { group: hierarchy.top.clone(), error })?;
+        let wanted = settings_of(group);
+        hierarchy.set(kernel, &path, &wanted).map_err(refused)?;
+        let found = hierarchy.read(kernel, &path).map_err(refused)?;
+        if found != wanted {
+            let (wanted, found) = (in_words(&wanted), in_words(&found));
+            return Err(GroupError::NotAsSet { group: group.name.clone(), wanted, found });
+        }
+        self.made.insert(group.name.clone(), Made { path, words: in_words(&found) });
+        Ok(())
+    }
+
+    /// Lets a group give its children the controller: under the journal where the group is not ours.
+    fn give(&mut self, group: &Path, is_others: bool) -> Result<(), GroupError> {
+        if self.hierarchy.is_given_below(self.kernel, group) {
+            return Ok(());
+        }
+        let file = group.join(GIVEN);
+        let not = |error| GroupError::NotThreaded { group: group.to_owned(), error };
+        match is_others {
+            false => self.kernel.write_text(&file, CpuHierarchy::GIVE).map_err(not),
+            true => match self.journal.write_text(self.kernel, &file, CpuHierarchy::GIVE) {
+                Ok(entry) => {
+                    self.entries.push(entry);
+                    Ok(())
+                }
+                Err(JournalError::Kernel(error)) => Err(not(error)),
+                Err(other) => Err(other.into()),
+            },
+        }
+    }
+
+    /// Puts the calling thread into a group: what it makes meanwhile is born there.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn entered(&'a self, name: &str) -> Result<Entered<'a>, GroupError> {
+        let made = self.made.get(name).ok_or(GroupError::NoController)?;
+        let tid = self.kernel.own_tid();
+        let joined = self.hierarchy.join(self.kernel, &made.path, tid);
+        joined.map_err(|error| GroupError::Refused { group: name.to_owned(), error })?;
+        Ok(Entered { groups: self })
+    }
+
+    /// Whether a thread is in a group.
+    pub fn holds(&self, name: &str, tid: Tid) -> bool {
+        self.made.get(name).is_some_and(|made| self.hierarchy.holds(self.kernel, &made.path, tid))
+    }
+
+    /// Whether they stand beside groups that autogroup makes of sessions.
+    pub fn are_topmost(&self) -> bool {
+        self.hierarchy.is_topmost(self.kernel)
+    }
+
+    /// What each group has, as read back, by name.
+    pub fn in_words(&self) -> BTreeMap<String, String> {
+        let version = match self.hierarchy.version {
+            Version::V1 => 1,
+            Version::V2 => 2,
+        };
+        let of = |(name, made): (&String, &Made)| {
+            (format!("group.{name}"), format!("{} (control groups, version {version})", made.words))
+        };
+        self.made.iter().map(of).collect()
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let ControlGroups { kernel, hierarchy, .. } = self.groups;
+        // A thread that stays is in the way of removing the group, and that is said there.
+        let _ = hierarchy.join(*kernel, &hierarchy.top, kernel.own_tid());
+    }
+}
+
+impl Drop for ControlGroups<'_> {
+    fn drop(&mut self) {
+        for entry in self.entries.drain(..).rev() {
+            // What fails here stays in the journal, and the next start tries again.
+            let _ = self.journal.undo(self.kernel, entry);
+        }
+    }
+}
+
+fn settings_of(group: &Group) -> GroupSettings {
+    let quota = group.quota.map(|quota| GroupQuota {
+        runtime: quota.runtime,
+        period: quota.period,
+        burst: quota.burst,
+    });
+    // A weight written to an idle group is refused, and does not count there.
+    GroupSettings { weight: (!group.idle).then_some(group.weight), quota, idle: group.idle }
+}
+
+/// `weight 200, 10ms in 100ms and 5ms saved`.
+fn in_words(settings: &GroupSettings) -> String {
+    let mut words = match settings.weight {
+        Some(weight) => format!("weight {weight}"),
+        None => "idle".to_owned(),
+    };
+    if let Some(GroupQuota { runtime, period, burst }) = settings.quota {
+        words += &format!(", {} in {}", runtime.to_exact_string(), period.to_exact_string());
+        if burst.is_positive() {
+            words += &format!(", {} saved at most", burst.to_exact_string());
+        }
+    }
+    words
+}

@@ -1,0 +1,169 @@
+//! Control groups of a workload on this machine: what is refused beforehand, and in which one a member is born.
+
+use surety_enforce::{ControlGroups, Entered, GroupError};
+use surety_kernel::Kernel;
+use surety_kernel::cpu_group::CpuHierarchy;
+use surety_kernel::facts::SchedulerFacts;
+use surety_kernel::journal::Journal;
+use surety_model::record::ThreadInForce;
+use surety_model::workload::{PolicySpec, Task, Workload};
+use surety_model::world::WorldError;
+
+/// Refuses members of groups that this machine cannot have; what no kernel can is [`Workload::beyond_kernels`].
+///
+/// # Errors
+/// With the object of the workload, and what to change.
+pub(crate) fn check(kernel: &dyn Kernel, has_journal: bool, workload: &Workload) -> Result<(), WorldError> {
+    let Some((object, _)) = members(workload).next() else { return Ok(()) };
+    let refused = |object: String, what: &str, remedy: String| {
+        Err(WorldError::MachineFor { object, what: what.to_owned(), remedy })
+    };
+    const WHAT: &str = "it cannot be put into its control group";
+    if !has_journal {
+        return refused(
+            object,
+            WHAT,
+            "there is no journal that groups could be written down in; run it by `surety run`".to_owned(),
+        );
+    }
+    let Some(hierarchy) = CpuHierarchy::find(kernel) else {
+        return refused(object, WHAT, GroupError::NoController.to_string());
+    };
+    let realtime = workload.tasks.iter().find(|task| task.group.is_some() && is_realtime(task));
+    match realtime.filter(|_| hierarchy.needs_realtime_budget(kernel)) {
+        Some(task) => refused(format!("task.{}", task.name), WHAT, GroupError::NoRealtimeBudget.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Who is in a group, by its path in the workload and its group.
+fn members(workload: &Workload) -> impl Iterator<Item = (String, &str)> {
+    let tasks = workload.tasks.iter().map(|task| (format!("task.{}", task.name), task.group.as_deref()));
+    let loads = workload.loads.iter().map(|load| (format!("load.{}", load.name), load.group.as_deref()));
+    tasks.chain(loads).filter_map(|(object, group)| Some((object, group?)))
+}
+
+fn is_realtime(task: &Task) -> bool {
+    task.reservation.is_none()
+        && matches!(task.policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. })
+}
+
+/// Makes the groups of a workload, where anybody is in one.
+///
+/// # Errors
+/// What the machine refuses.
+pub(crate) fn make<'a>(
+    kernel: &'a dyn Kernel,
+    journal: Option<&'a Journal>,
+    workload: &Workload,
+) -> Result<Option<ControlGroups<'a>>, WorldError> {
+    let Some(journal) = journal.filter(|_| members(workload).next().is_some()) else { return Ok(None) };
+    ControlGroups::make(kernel, journal, &workload.groups).map(Some).map_err(not_made)
+}
+
+/// Puts the calling thread into a group while it makes who is in it.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn enter<'a>(
+    groups: Option<&'a ControlGroups<'a>>,
+    name: Option<&str>,
+) -> Result<Option<Entered<'a>>, WorldError> {
+    let Some((groups, name)) = groups.zip(name) else { return Ok(None) };
+    groups.entered(name).map(Some).map_err(not_made)
+}
+
+/// What is said of a thread with its control group, where it is to be in one.
+pub(crate) fn with_group(
+    groups: Option<&ControlGroups<'_>>,
+    workload: &Workload,
+    thread: ThreadInForce,
+) -> ThreadInForce {
+    let of_task = workload.tasks.iter().find(|t| t.name == thread.activity).map(|t| &t.group);
+    let of_load = || workload.loads.iter().find(|l| l.name == thread.activity).map(|l| &l.group);
+    let group = of_task.or_else(of_load).and_then(Option::as_ref);
+    let (Some(groups), Some(group), Some(tid)) = (groups, group, thread.tid) else { return thread };
+    let is_there = groups.holds(group, tid);
+    let policy = format!("{}, {} group {group}", thread.policy, if is_there { "in" } else { "not in" });
+    ThreadInForce { policy, as_requested: thread.as_requested && is_there, ..thread }
+}
+
+/// What is otherwise than the workload says where autogroup keeps threads without a group in that of their session.
+pub(crate) fn beside_session(
+    groups: Option<&ControlGroups<'_>>,
+    scheduler: &SchedulerFacts,
+    workload: &Workload,
+) -> Vec<String> {
+    let all_are_in_groups = workload.activities().len() == members(workload).count();
+    let are_topmost = groups.is_some_and(ControlGroups::are_topmost);
+    let applies = are_topmost && scheduler.divides_by_session() && !all_are_in_groups;
+    let reason = applies.then(|| {
+        "threads without a group were in that of their session (autogroup), which has weight 100 beside the others; put them into \
+         groups, too, or write 0 to /proc/sys/kernel/sched_autogroup_enabled"
+            .to_owned()
+    });
+    reason.into_iter().collect()
+}
+
+fn not_made(error: GroupError) -> WorldError {
+    WorldError::Machine {
+        what: "the workload's control groups could not be made".to_owned(),
+        remedy: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_kernel::ScriptedKernel;
+    use surety_model::formats::toml;
+
+    const V1: &str = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n";
+    const V2: &str = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+
+    fn machine(mounts: &str, has_budgets: bool) -> ScriptedKernel {
+        let kernel = ScriptedKernel::new(1);
+        kernel.add_file("/proc/mounts", mounts);
+        kernel.add_file("/proc/self/cgroup", "1:cpu:/\n0::/\n");
+        kernel.add_file("/sys/fs/cgroup/cgroup.procs", "");
+        kernel.add_file("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n");
+        if has_budgets {
+            kernel.add_file("/sys/fs/cgroup/cpu/cpu.rt_runtime_us", "950000");
+        }
+        kernel
+    }
+
+    fn refusal(kernel: &ScriptedKernel, has_journal: bool, text: &str) -> Option<String> {
+        let text = format!("format = 1\n{text}\n[[group]]\nname = \"ui\"\n");
+        let workload = toml::read("test", &text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+        check(kernel, has_journal, &workload).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_in_a_group_is_said_with_what_to_change() {
+        let task = |rest: &str| format!("[[task]]\nname = \"t\"\ngroup = \"ui\"\n{rest}");
+        let jobs = task("period = \"10ms\"\nwork = \"1ms\"");
+        let fifo = task("period = \"10ms\"\nwork = \"1ms\"\npolicy = \"fifo:3\"");
+        let load = "[[load]]\nname = \"l\"\nkind = \"spinners\"\ngroup = \"ui\"".to_owned();
+        let none = "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"".to_owned();
+        for (mounts, has_budgets, has_journal, text, says) in [
+            (V1, true, true, &jobs, None),
+            (V2, false, true, &jobs, None),
+            (V1, true, true, &load, None),
+            (V1, true, true, &fifo, Some("CONFIG_RT_GROUP_SCHED")),
+            (V1, false, true, &fifo, None),
+            (V1, false, false, &jobs, Some("no journal")),
+            ("", false, true, &jobs, Some("no control groups with the `cpu` controller")),
+            ("", false, true, &load, Some("no control groups with the `cpu` controller")),
+            ("", false, false, &none, None),
+        ] {
+            let refused = refusal(&machine(mounts, has_budgets), has_journal, text);
+            match says {
+                None => assert_eq!(refused, None, "{mounts}{text}"),
+                Some(says) => {
+                    assert!(refused.as_ref().is_some_and(|why| why.contains(says)), "{refused:?}: {says}")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Timers of a [`Machine`]'s threads expire: at their time, with others' within their slack, or on ticks.
+
+use surety_units::Nanos;
+
+use super::Machine;
+use crate::cpu::hardware::ThreadId;
+use crate::cpu::program::Programs;
+use crate::cpu::recorder::Kept;
+use crate::cpu::timers::TimerCounts;
+
+impl<P: Programs> Machine<P> {
+    /// Gives a thread a timer slack of its own; it has an effect where the platform has rules of timers.
+    pub fn set_timer_slack(&mut self, thread: ThreadId, slack: Nanos) {
+        if let Some(timers) = &mut self.hardware.timers {
+            timers.set_slack(thread.0, slack);
+        }
+    }
+
+    /// What timers did to each CPU since observation began; none where the platform has no rules of timers.
+    pub fn timer_counts(&self) -> Vec<TimerCounts> {
+        self.hardware.timers.as_ref().map_or_else(Vec::new, |timers| timers.counts())
+    }
+
+    /// Arms the alarm of a thread that goes to sleep on a CPU until an instant.
+    pub(super) fn arm_alarm(&mut self, cpu: usize, thread: ThreadId, until: Nanos) {
+        let hardware = &mut self.hardware;
+        let t = &hardware.threads[thread.index()];
+        let at = match &mut hardware.timers {
+            None => until,
+            Some(timers) if timers.rules.high_resolution => {
+                // The kernel's internal priorities of realtime and deadline threads.
+                let is_exact = t.scheduling.prio() < 100;
+                timers.begin(cpu, thread.0, until, is_exact)
+            }
+            Some(_) => hardware.timer_instant(cpu, until),
+        };
+        hardware.engine.arm(hardware.threads[thread.index()].alarm, at);
+    }
+
+    /// A thread is woken before its time.
+    pub(super) fn disarm_alarm(&mut self, thread: ThreadId) {
+        let t = self.hardware.thread(thread);
+        let (cpu, alarm) = (t.cpu, t.alarm);
+        self.hardware.engine.cancel(alarm);
+        if let Some(timers) = &mut self.hardware.timers {
+            timers.end(cpu, thread.0);
+        }
+    }
+
+    /// The timer of a thread has expired.
+    pub(super) fn alarm(&mut self, thread: ThreadId) {
+        let waker = self.hardware.thread(thread).cpu;
+        self.count_timer(waker, false);
+        self.wake_by_timer(thread, waker, self.hardware.platform.overheads.wakeup);
+        self.expire_others(waker);
+    }
+
+    fn wake_by_timer(&mut self, thread: ThreadId, waker: usize, cost: Nanos) {
+        if let Some(timers) = &mut self.hardware.timers {
+            timers.end(waker, thread.0);
+            timers.count_woken(waker);
+        }
+        self.interrupted_for(waker, cost);
+        // The timer's interrupt wakes it, not the thread below.
+        self.hardware.recorder.keep(self.hardware.here(waker), Kept::Tick { entry: true });
+        self.wake(thread, waker);
+        self.hardware.recorder.keep(self.hardware.here(waker), Kept::Tick { entry: false });
+    }
+
+    /// The interrupt of a timer of this CPU takes those with it whose soft expiry has passed. One of them costs what waking a thread does without an
+    /// interrupt.
+    #[inline]
+    pub(super) fn expire_others(&mut self, cpu: usize) {
+        if self.hardware.timers.is_some() {
+            self.expire_pending(cpu);
+        }
+    }
+
+    fn expire_pending(&mut self, cpu: usize) {
+        let overheads = self.hardware.platform.overheads;
+        let cost = (overheads.wakeup - overheads.timer).max(Nanos::ZERO);
+        loop {
+            let now = self.hardware.now();
+            let next = self.hardware.timers.as_mut().and_then(|timers| timers.next_expired(cpu, now));
+            let Some(thread) = next.map(ThreadId) else { return };
+            let alarm = self.hardware.thread(thread).alarm;
+            self.hardware.engine.cancel(alarm);
+            self.wake_by_timer(thread, cpu, cost);
+        }
+    }
+
+    /// Counts an interrupt of a timer, or a tick.
+    #[inline]
+    pub(super) fn count_timer(&mut self, cpu: usize, is_tick: bool) {
+        if let Some(timers) = &mut self.hardware.timers {
+            let (now, is_idle) = (self.hardware.engine.now(), self.hardware.cpus[cpu].current.is_none());
+            timers.count_interrupt(cpu, now, is_tick);
+            if is_idle {
+                timers.count_idle_exit(cpu, now);
+            }
+        }
+    }
+}

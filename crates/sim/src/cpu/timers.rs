@@ -1,0 +1,177 @@
+//! [`Timers`]: range timers of sleeping threads, and what timer interrupts do to CPUs, counted.
+//!
+//! A timer has a soft and a hard expiry (`hrtimer_set_expires_range_ns`). The interrupt is programmed for the earliest hard one of a CPU; whatever
+//! interrupt of a timer comes, it takes timers in the order of their hard expiries and stops at the first whose soft one is yet to
+//! come (`__hrtimer_run_queues` in `kernel/time/hrtimer.c`). Without high resolution timers expire on ticks by their soft expiry.
+
+use std::collections::BTreeMap;
+
+use surety_model::platform::TimerRules;
+use surety_units::Nanos;
+
+/// Of a machine that says how its timers expire.
+#[derive(Clone, Debug)]
+pub(crate) struct Timers {
+    pub(crate) rules: TimerRules,
+    /// By the number of a thread: the slack that its task asks for, and the hard expiry of its pending timer.
+    threads: Vec<(Option<Nanos>, Option<Nanos>)>,
+    cpus: Vec<CpuTimers>,
+}
+
+/// Timers of a CPU.
+#[derive(Clone, Debug, Default)]
+struct CpuTimers {
+    /// Soft expiries by hard expiry and thread.
+    pending: BTreeMap<(Nanos, u32), Nanos>,
+    counts: TimerCounts,
+    /// When it last took an interrupt of a timer, and when it last stopped being idle.
+    interrupted: Option<Nanos>,
+    left_idle: Option<Nanos>,
+}
+
+/// What happened to a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimerCounts {
+    /// Interrupts in which timers of threads or schedulers expired, without those that had a tick in them.
+    pub interrupts: u64,
+    pub ticks: u64,
+    /// Threads woken by timers.
+    pub woken: u64,
+    pub idle_exits: u64,
+}
+
+impl Timers {
+    pub(crate) fn new(rules: TimerRules, cpus: usize) -> Timers {
+        Timers { rules, threads: Vec::new(), cpus: vec![CpuTimers::default(); cpus] }
+    }
+
+    fn of(&mut self, thread: u32) -> &mut (Option<Nanos>, Option<Nanos>) {
+        if self.threads.len() <= thread as usize {
+            self.threads.resize(thread as usize + 1, (None, None));
+        }
+        &mut self.threads[thread as usize]
+    }
+
+    /// Gives a thread a slack of its own.
+    pub(crate) fn set_slack(&mut self, thread: u32, slack: Nanos) {
+        self.of(thread).0 = Some(slack);
+    }
+
+    /// A thread goes to sleep on a CPU until an instant: when the interrupt for it is due by itself.
+    pub(crate) fn begin(&mut self, cpu: usize, thread: u32, soft: Nanos, is_exact: bool) -> Nanos {
+        let slack = self.of(thread).0.unwrap_or(self.rules.slack);
+        let slack = if is_exact { Nanos::ZERO } else { slack };
+        let hard = soft.saturating_add(slack);
+        self.of(thread).1 = Some(hard);
+        self.cpus[cpu].pending.insert((hard, thread), soft);
+        hard
+    }
+
+    /// The timer of a thread has expired, or is not needed any more.
+    pub(crate) fn end(&mut self, cpu: usize, thread: u32) {
+        if let Some(hard) = self.of(thread).1.take() {
+            self.cpus[cpu].pending.remove(&(hard, thread));
+        }
+    }
+
+    /// The next thread whose timer an interrupt at this instant takes with it; those whose hard expiry it is have interrupts of their own.
+    pub(crate) fn next_expired(&mut self, cpu: usize, now: Nanos) -> Option<u32> {
+        let pending = &self.cpus[cpu].pending;
+        let later = (Nanos::new(now.get() + 1), 0)..;
+        let (&(_, thread), _) = pending.range(later).next().filter(|(_, soft)| **soft <= now)?;
+        Some(thread)
+    }
+
+    /// An interrupt of a timer or a tick; several of one instant are one.
+    pub(crate) fn count_interrupt(&mut self, cpu: usize, now: Nanos, is_tick: bool) {
+        let state = &mut self.cpus[cpu];
+        let is_first = state.interrupted.replace(now) != Some(now);
+        match (is_tick, is_first) {
+            (true, true) => state.counts.ticks += 1,
+            (true, false) => {
+                state.counts.ticks += 1;
+                state.counts.interrupts -= 1;
+            }
+            (false, true) => state.counts.interrupts += 1,
+            (false, false) => {}
+        }
+    }
+
+    /// An idle CPU has something to do.
+    pub(crate) fn count_idle_exit(&mut self, cpu: usize, now: Nanos) {
+        let state = &mut self.cpus[cpu];
+        if state.left_idle.replace(now) != Some(now) {
+            state.counts.idle_exits += 1;
+        }
+    }
+
+    pub(crate) fn count_woken(&mut self, cpu: usize) {
+        self.cpus[cpu].counts.woken += 1;
+    }
+
+    /// Counts anew from here.
+    pub(crate) fn observe_from_here(&mut self) {
+        self.cpus.iter_mut().for_each(|cpu| cpu.counts = TimerCounts::default());
+    }
+
+    pub(crate) fn counts(&self) -> Vec<TimerCounts> {
+        self.cpus.iter().map(|cpu| cpu.counts).collect()
+    }
+}
+
+/// The first instant of a grid from an instant on.
+pub(crate) fn on_grid(at: Nanos, phase: Nanos, tick: Nanos) -> Nanos {
+    phase + tick * (at - phase).div_ceil(tick)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: fn(i64) -> Nanos = Nanos::from_micros;
+
+    /// Soft and hard expiries of A 10 and 60, of B 20 and 40, of C 50 and 100: the interrupt at 40 is B's, and takes A with it; C is yet to come.
+    #[test]
+    fn an_interrupt_takes_with_it_whose_soft_expiry_has_passed() {
+        let mut timers = Timers::new(TimerRules::default(), 1);
+        for (thread, slack) in [(0, 50), (1, 20), (2, 50)] {
+            timers.set_slack(thread, US(slack));
+        }
+        let hard = [(0, 10), (1, 20), (2, 50)].map(|(t, soft)| timers.begin(0, t, US(soft), false));
+        assert_eq!(hard, [60, 40, 100].map(US));
+        timers.end(0, 1);
+        assert_eq!(timers.next_expired(0, US(40)), Some(0));
+        timers.end(0, 0);
+        assert_eq!(timers.next_expired(0, US(40)), None);
+        assert_eq!(timers.next_expired(0, US(50)), Some(2));
+    }
+
+    /// Of A 10 and 100, of B 50 and 60: A has expired at 40, and B, which stands before it, has not.
+    #[test]
+    fn the_first_that_is_yet_to_come_keeps_those_behind_it() {
+        let mut timers = Timers::new(TimerRules::default(), 1);
+        timers.set_slack(0, US(90));
+        timers.set_slack(1, US(10));
+        timers.begin(0, 0, US(10), false);
+        timers.begin(0, 1, US(50), false);
+        assert_eq!(timers.next_expired(0, US(40)), None);
+        assert_eq!(timers.next_expired(0, US(55)), Some(1));
+    }
+
+    #[test]
+    fn timers_of_one_instant_are_one_interrupt_and_the_ticks() {
+        let mut timers = Timers::new(TimerRules::default(), 1);
+        for (at, is_tick) in [(1, false), (1, false), (2, true), (3, false), (3, true), (4, true), (4, false)]
+        {
+            timers.count_interrupt(0, US(at), is_tick);
+        }
+        let TimerCounts { interrupts, ticks, .. } = timers.counts()[0];
+        assert_eq!((interrupts, ticks), (1, 3));
+    }
+
+    #[test]
+    fn instants_of_a_grid_are_not_before_what_is_asked_for() {
+        let of = |at: i64| on_grid(US(at), US(300), US(4_000));
+        assert_eq!([299, 300, 301, 4_300, 4_301].map(of), [300, 300, 4_300, 4_300, 8_300].map(US));
+    }
+}

@@ -1,0 +1,116 @@
+//! Timers of a machine that says how they expire: slack, ticks, and what is counted of them.
+
+mod common;
+
+use common::{ms, options, us, workload};
+use surety_model::platform::{Overheads, Platform, TimerRules};
+use surety_model::record::{CpuTimers, Record};
+use surety_model::world::{RunOptions, Unobserved, World as _};
+use surety_sim::SimWorld;
+use surety_units::Nanos;
+
+fn played(rules: Option<TimerRules>, text: &str, cpus: u32) -> Record {
+    let overheads = Overheads { timer: us(3), wakeup: us(5), tick: us(4), ..Overheads::NONE };
+    let platform = Platform { timers: rules, overheads, ..Platform::linux_6_18(cpus) };
+    let options = RunOptions { warm_up: ms(100), ..options(4, cpus) };
+    SimWorld::new(platform).run(&workload(text), &options, &mut Unobserved).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn response_max(record: &Record, name: &str) -> Nanos {
+    let response = record.activity(name).and_then(|a| a.response.as_ref()).expect("it has responses");
+    response.quantile(1.0).expect("it has some")
+}
+
+/// Sleepers, a fair spinner, FIFO, a reservation that overruns, and a lock with a time limit.
+const MIXED: &str = r#"
+[[task]]
+name = "a"
+period = "7ms"
+work = "300us"
+[[task]]
+name = "b"
+gap = "9ms"
+spacing = { kind = "exponential", mean = "11ms" }
+work = "1ms"
+[[task]]
+name = "c"
+period = "10ms"
+work = "2ms"
+policy = "fifo:5"
+[[task]]
+name = "d"
+period = "20ms"
+work = "6ms"
+reservation = { runtime = "4ms", period = "20ms" }
+[[load]]
+name = "l"
+kind = "spinners"
+"#;
+
+/// Rules that say what every machine does change nothing of what happens.
+#[test]
+fn the_default_rules_are_those_of_a_machine_that_says_nothing() {
+    for cpus in [1, 2] {
+        let (plain, said) = (played(None, MIXED, cpus), played(Some(TimerRules::default()), MIXED, cpus));
+        assert_eq!(plain.hash, said.hash, "{cpus} CPUs");
+        assert!(plain.in_force.timers.is_empty() && said.in_force.timers.len() == cpus as usize);
+    }
+}
+
+/// A slack of the task is the task's alone, and of no realtime or deadline thread.
+#[test]
+fn slack_delays_fair_threads_alone() {
+    let alone = |policy: &str| {
+        let text = format!(
+            "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"100us\"\ntimer-slack = \"2ms\"\n{policy}\n"
+        );
+        let record = played(None, &text, 1);
+        (response_max(&record, "t"), record.in_force.timers[0].interrupts)
+    };
+    let reservation = "reservation = { runtime = \"1ms\", period = \"10ms\" }";
+    let (fair, interrupts) = alone("");
+    assert!(fair >= ms(2) && fair <= ms(2) + us(200), "{fair}");
+    assert!(interrupts.abs_diff(400) <= 2, "{interrupts}");
+    for exact in ["policy = \"fifo:5\"", reservation] {
+        let (latest, _) = alone(exact);
+        assert!(latest <= us(200), "{exact}: {latest}");
+    }
+    // One that says nothing has the platform's.
+    let rules = TimerRules { slack: us(50), ..TimerRules::default() };
+    let other = "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"100us\"\n";
+    let latest = response_max(&played(Some(rules), other, 1), "t");
+    assert!(latest >= us(150) && latest <= us(250), "{latest}");
+}
+
+/// On ticks of 4 ms a period of 10 ms ends up to a tick late, and nothing costs an interrupt of its own.
+#[test]
+fn without_high_resolution_sleeps_and_budgets_wait_for_ticks() {
+    let rules = TimerRules { high_resolution: false, ..TimerRules::default() };
+    let record = played(Some(rules), "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"100us\"\n", 1);
+    let latest = response_max(&record, "t");
+    assert!(latest > ms(1) && latest <= ms(4) + us(200), "{latest}");
+    let record = played(Some(rules), MIXED, 1);
+    // A CPU with a spinner is never idle, so each of these expires in a tick.
+    let CpuTimers { interrupts, ticks, .. } = record.in_force.timers[0];
+    assert!(interrupts <= 1 && ticks.abs_diff(1_000) <= 1, "{interrupts}, {ticks}");
+    let share = common::share(&record, "d");
+    assert!(share > 0.15 && share < 0.31, "{share}");
+}
+
+/// What is counted is priced by the costs of the machine.
+#[test]
+fn interrupts_ticks_and_wake_ups_cost_what_the_machine_says() {
+    let rules = TimerRules { stops_idle_tick: false, ..TimerRules::default() };
+    let record = played(Some(rules), "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"100us\"\n", 1);
+    let CpuTimers { interrupts, ticks, idle_exits, cost, .. } = record.in_force.timers[0];
+    assert!(
+        interrupts >= 390 && ticks.abs_diff(1_000) <= 1 && idle_exits >= 1_350,
+        "{interrupts}, {ticks}, {idle_exits}"
+    );
+    let count = |n: u64| i64::try_from(n).unwrap();
+    // 3 us each, 4 us a tick, and 2 us more for each of 400 wake-ups.
+    let expected = us(3) * count(interrupts) + us(4) * count(ticks) + us(2) * 400;
+    assert!((cost - expected).get().abs() <= us(4).get(), "{cost} of {expected}");
+    let words = &record.in_force.environment["timers.cpu0"];
+    assert!(words.starts_with(&format!("{interrupts} interrupts, {ticks} ticks")), "{words}");
+}
