@@ -48,6 +48,13 @@ pub(crate) struct ReservedSet<'a> {
     wanted: Vec<(String, ReservedThread)>,
 }
 
+/// Why nothing of a workload is proven: what it has that is for simulation alone.
+fn unproven(workload: &Workload) -> Option<String> {
+    let policy = workload.simulated_policy();
+    let policy = policy.map(|path| format!("{path}: its policy has no analysis; try `surety run --on sim`"));
+    policy.or_else(|| reserved_group(workload).map(|(group, why)| format!("{group}: {why}")))
+}
+
 impl<'a> ReservedSet<'a> {
     /// Nothing kept yet of a workload.
     pub(crate) fn new(workload: &Workload, options: &'a PlanOptions) -> ReservedSet<'a> {
@@ -64,7 +71,7 @@ impl<'a> ReservedSet<'a> {
             options,
             // Root domains may put two threads on one CPU though others are free.
             alone: threads <= platform.cpus && platform.root_domains.len() < 2 && !acts,
-            obstacle: lent.or_else(|| reserved_group(workload).map(|(group, why)| format!("{group}: {why}"))),
+            obstacle: lent.or_else(|| unproven(workload)),
             kept: Vec::new(),
             irqs: Vec::new(),
             handlers: interrupt::handlers(workload, &options.platform),

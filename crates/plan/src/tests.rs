@@ -599,3 +599,36 @@ fn beside_a_realtime_thread_that_never_yields_the_fair_server_is_counted() {
         assert!(found.left.fair_server.is_some(), "{:?}", found.left);
     }
 }
+
+/// What is for simulation alone has no analysis: nothing beside it is proven.
+#[test]
+fn nothing_is_proven_beside_what_is_simulated_alone() {
+    let plain = "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"\npromise = \"response <= 10ms\"\n";
+    let of = |text: &str| {
+        let text = format!("format = 1\n{text}");
+        let workload = surety_model::formats::toml::read("t", &text).unwrap();
+        plan(&workload, &BTreeMap::new(), &options(2, None))
+    };
+    assert!(of(plain).refusals.is_empty());
+    let edf = |cpus: &str| format!("{plain}policy = \"edf\"\n{cpus}");
+    let beside = |policy: &str, rest: &str| {
+        format!(
+            "{plain}[[task]]\nname = \"u\"\nperiod = \"10ms\"\nwork = \"6ms\"\npolicy = \"{policy}\"\n{rest}\n"
+        )
+    };
+    let asked = "reservation = { runtime = \"6ms\", period = \"10ms\" }";
+    let group = "[[group]]\nname = \"g\"\nreservation = { runtime = \"9ms\", period = \"10ms\" }\n";
+    for (text, word) in [
+        (edf(""), "task.t: its policy has no analysis"),
+        (edf("cpus = \"0\"\n"), "task.t: its policy has no analysis"),
+        (beside("edf", asked), "task.u: its policy has no analysis"),
+        (beside("overcommit", asked), "task.u: its policy has no analysis"),
+        (beside("high", ""), "task.u: its policy has no analysis"),
+        (beside("iso", ""), "task.u: its policy has no analysis"),
+        (format!("{plain}{group}"), "group.g: the reservation of a group is not analysed"),
+    ] {
+        let plan = of(&text);
+        assert!(plan.reservations.is_empty() && !plan.refusals.is_empty(), "{text}");
+        assert!(plan.refusals.iter().all(|refusal| refusal.because.contains(word)), "{:?}", plan.refusals);
+    }
+}

@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use surety_device::power::ULTRASTAR_36Z15;
 use surety_model::activation::first_tick;
 use surety_model::budget;
-use surety_model::platform::{Enforcement, Overheads, Platform};
+use surety_model::platform::{Enforcement, Platform};
 use surety_model::playout::{Level, jitter_of};
 use surety_model::record::loads::{Counts, file_figures, load_account};
 use surety_model::record::{
@@ -131,7 +131,7 @@ impl World for SimWorld {
         let mut activities = measured.activities(workload, requests, &idle);
         let mut in_force = self.in_force(workload, options, cpus, &stage);
         in_force.environment.extend(measured.levels(workload));
-        in_force.timers = timers_of(&stage, &self.platform.overheads);
+        in_force.timers = timers_of(&stage);
         in_force.environment.extend(in_force.timers.iter().map(timers_in_words));
         activities.extend(packets.close(stage.machine.recorder_mut()));
         for record in events {
@@ -380,13 +380,10 @@ impl Measured<'_> {
     }
 }
 
-/// What timers did to each CPU, at the costs of the machine: those of an interrupt, and what of a wake-up's is not its interrupt's.
-fn timers_of(stage: &Stage, overheads: &Overheads) -> Vec<CpuTimers> {
-    let waking = (overheads.wakeup - overheads.timer).max(Nanos::ZERO);
-    let times = |cost: Nanos, count: u64| cost * i64::try_from(count).unwrap_or(i64::MAX);
+/// What timers did to each CPU.
+fn timers_of(stage: &Stage) -> Vec<CpuTimers> {
     let of = |(cpu, counts): (u32, TimerCounts)| {
-        let TimerCounts { interrupts, ticks, woken, idle_exits } = counts;
-        let cost = times(overheads.timer, interrupts) + times(overheads.tick, ticks) + times(waking, woken);
+        let TimerCounts { interrupts, ticks, idle_exits, cost, .. } = counts;
         CpuTimers { cpu: CpuId(cpu), interrupts, ticks, idle_exits, cost }
     };
     (0..).zip(stage.machine.timer_counts()).map(of).collect()
@@ -436,6 +433,15 @@ impl SimWorld {
         ]);
         if !platform.overheads.are_none() {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
+        }
+        let unvalidated: Vec<&str> =
+            stage.schedulers.iter().filter(|row| row.is_of_no_kernel()).map(|row| row.word).collect();
+        if !unvalidated.is_empty() {
+            let words = format!(
+                "{}: no kernel of the lab has it, held against its rules alone",
+                unvalidated.join(", ")
+            );
+            environment.insert("unvalidated".to_owned(), words);
         }
         if !platform.features.is_empty() {
             environment.insert("features".to_owned(), platform.features.join(" "));

@@ -87,6 +87,20 @@ fn only_realtime_threads_are_inside_and_groups_below_belong() {
     assert!((of(hog) - 0.25).abs() < 0.001 && (of(fair) - 0.75).abs() < 0.001);
 }
 
+/// A fair thread of the group that is lent a priority by a realtime thread outside runs with it outside of the group's budget: the waiter has the lock as
+/// soon as that work is done.
+#[test]
+fn what_is_lent_is_not_used_up_by_the_group() {
+    let mut bench = Bench::with_groups(platform(), vec![group(ms(5), ms(20))]);
+    let lock = bench.machine.add_lock(true);
+    let low = [Step::Lock(lock), Step::Run(ms(15)), Step::Unlock(lock), Step::Run(ms(100))];
+    bench.spawn_as(FAIR, Some(0), None, ms(0), &low);
+    let high = bench.spawn(fifo(50), ms(5), &[Step::Lock(lock), Step::Run(ms(1)), Step::Exit]);
+    bench.spawn(FAIR, ms(6), &[Step::RunForever]);
+    bench.run(ms(100));
+    assert_eq!(bench.finished(high).last(), Some(&ms(16)));
+}
+
 /// A file: admitted with what each CPU has for it, refused beyond, on several CPUs and elsewhere than simulated.
 #[test]
 fn files_name_groups_with_a_reservation() {

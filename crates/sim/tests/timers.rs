@@ -97,6 +97,22 @@ fn without_high_resolution_sleeps_and_budgets_wait_for_ticks() {
     assert!(share > 0.15 && share < 0.31, "{share}");
 }
 
+/// Two threads of one period wake in one interrupt, and cost one less than two; with ticks alone they cost none.
+#[test]
+fn threads_that_wake_together_share_an_interrupt() {
+    let task = |name: &str| {
+        format!("[[task]]\nname = \"{name}\"\nperiod = \"10ms\"\nwork = \"100us\"\nstart = \"1ms\"\n")
+    };
+    let both = task("a") + &task("b");
+    for high_resolution in [true, false] {
+        let rules = TimerRules { high_resolution, stops_idle_tick: false, ..TimerRules::default() };
+        let [alone, two] =
+            [&task("a"), &both].map(|text| played(Some(rules), text, 1).in_force.timers[0].cost);
+        // 400 more wake-ups at 2 us, whoever has the interrupt.
+        assert!((two - alone - us(800)).get().abs() <= us(10).get(), "{high_resolution}: {alone} {two}");
+    }
+}
+
 /// What is counted is priced by the costs of the machine.
 #[test]
 fn interrupts_ticks_and_wake_ups_cost_what_the_machine_says() {

@@ -117,7 +117,8 @@ pub const KEYS: &[KeyRow] = &[
         set: |platform, value| {
             platform.realtime_demoted = match value {
                 "wait" => false,
-                "fair" => true,
+                "fair" if platform.realtime_limit.is_some() => true,
+                "fair" => return Err("nothing is throttled here without `rt-limit`".to_owned()),
                 _ => return Err("`wait` or `fair`".to_owned()),
             };
             Ok(())
@@ -384,8 +385,10 @@ mod tests {
 
     #[test]
     fn every_key_changes_what_it_says() {
-        let before = Platform::linux_6_18(2);
         for row in KEYS {
+            // Only where something is throttled there is something to say of it.
+            let before =
+                if row.word == "rt-throttled" { Platform::linux_6_1(2) } else { Platform::linux_6_18(2) };
             let text = format!("{}={}", row.word, row.example);
             let changes: PlatformChanges = text.parse().unwrap();
             assert_eq!(changes.to_string(), text);
@@ -442,6 +445,8 @@ mod tests {
             ("switch-cost=2s", "a time from 0s to 1s"),
             ("switch-cost=much", "switch-cost=2us"),
             ("overheads=2us", "each cost has a key of its own"),
+            ("rt-limit=off,rt-throttled=fair", "nothing is throttled here without `rt-limit`"),
+            ("rt-throttled=never", "`wait` or `fair`"),
             ("features=SLOW", "no feature `SLOW`: the fair class of 6.17 to 7.0 has PLACE_LAG"),
             ("features=NO_WA_BIAS", "WA_BIAS is on in the simulator: the simulator does not know"),
         ] {

@@ -130,6 +130,6 @@ mod tests {
             .map(|(_, _, value)| value.unwrap())
             .collect();
         let [flat, alike, low, high] = waits[..] else { panic!("{waits:?}") };
-        assert!(flat <= 4.0 && alike > flat && low > alike && high < low, "{waits:?}");
+        assert!(flat == 0.0 && alike > flat && low > alike && high < low, "{waits:?}");
     }
 }

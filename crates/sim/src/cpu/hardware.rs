@@ -354,7 +354,7 @@ pub struct Hardware {
     pub inside_group: Vec<Option<Rank>>,
     /// What happened.
     pub recorder: Recorder,
-    /// Threads that a policy wants scheduled otherwise from now on; the machine does it.
+    /// Threads that a policy wants scheduled otherwise from now on, in the order of what it wants; the machine does it.
     pub changes: Vec<(ThreadId, Scheduling)>,
     /// The last of the CPUs whose threads used disks at this instant, where events are wanted.
     pub(crate) submits: Option<usize>,
@@ -564,8 +564,9 @@ impl Hardware {
 
     /// Schedules a thread otherwise, that may be running.
     pub(crate) fn set_scheduling(&mut self, thread: ThreadId, scheduling: Scheduling) {
-        let rank = self.rank_in(scheduling, self.thread(thread).group);
-        let cpu = self.thread(thread).cpu;
+        let Thread { group, asked, cpu, .. } = *self.thread(thread);
+        // Who runs with what it is lent does so outside of its group's reservation.
+        let rank = self.rank_in(scheduling, group.filter(|_| scheduling == asked));
         let runs = self.current(cpu) == Some(thread);
         let t = &mut self.threads[thread.index()];
         let old = std::mem::replace(&mut t.rank, rank);

@@ -8,6 +8,7 @@
 mod accounts;
 mod interrupts;
 mod overheads;
+mod ranks;
 mod switching;
 mod timers;
 
@@ -15,8 +16,6 @@ use std::collections::VecDeque;
 
 use surety_model::event::Comm;
 use surety_model::platform::Platform;
-use surety_model::reservation::Reservation;
-use surety_model::workload::PolicySpec;
 use surety_model::world::Observer;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
@@ -24,14 +23,15 @@ use crate::cpu::device::Device;
 use crate::cpu::hardware::{
     Cpu, GroupSpec, Hardware, Occasion, Rank, Scheduling, Sets, Thread, ThreadId, ThreadState,
 };
-use crate::cpu::policies;
-use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerMake, SchedulerRow};
+use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
 use crate::cpu::program::{Moment, Programs, Step};
 use crate::cpu::recorder::{Kept, Recorder};
 use crate::cpu::resources::Resources;
 use crate::cpu::timers::Timers;
 use crate::cpu::times::Times;
 use crate::engine::{Engine, Event, Simulation};
+
+use ranks::Ranks;
 
 /// What a thread is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,29 +94,6 @@ pub struct Machine<P> {
     home: usize,
 }
 
-/// The schedulers of a machine in their order, none for those inside reservations of groups, which stand behind the one that keeps
-/// reservations; which those are; and the one of each group, its own or that of a group above it.
-#[expect(clippy::type_complexity, reason = "taken apart where it is asked for")]
-fn ranks(
-    schedulers: &[&'static SchedulerRow],
-    groups: &[GroupSpec],
-) -> (Vec<Option<&'static SchedulerRow>>, Vec<(Rank, Reservation)>, Vec<Option<Rank>>) {
-    let mut order: Vec<_> = schedulers.iter().copied().map(Some).collect();
-    let deadline = schedulers.iter().position(|row| row.takes.contains(&PolicySpec::Deadline.word()));
-    let first = deadline.map_or(order.len(), |rank| rank + 1);
-    let (mut inside, mut of_group) = (Vec::new(), Vec::new());
-    for group in groups {
-        let own = group.reservation.map(|reservation| {
-            let rank = Rank(first + inside.len());
-            inside.push((rank, reservation));
-            rank
-        });
-        of_group.push(own.or_else(|| of_group[group.parent?]));
-    }
-    order.splice(first..first, inside.iter().map(|_| None));
-    (order, inside, of_group)
-}
-
 impl<P: Programs> Machine<P> {
     /// A machine without threads, at time 0.
     ///
@@ -133,7 +110,7 @@ impl<P: Programs> Machine<P> {
     pub fn with_times(spec: MachineSpec, times: Times, programs: P) -> Machine<P> {
         let mut engine = Engine::default();
         let component = engine.add_component();
-        let (order, inside, inside_group) = ranks(&spec.schedulers, &spec.groups);
+        let Ranks { order, inside, inside_group } = Ranks::new(&spec.schedulers, &spec.groups);
         let mut hardware = Hardware {
             engine,
             component,
@@ -181,11 +158,7 @@ impl<P: Programs> Machine<P> {
                 hardware.engine.arm(cpu.tick, cpu.tick_phase);
             }
         }
-        let made = order.iter().enumerate().map(|(rank, row)| {
-            let make = row.map_or(policies::inside_reservation as SchedulerMake, |row| row.make);
-            make(&mut hardware, Rank(rank))
-        });
-        let policies: Vec<_> = made.collect();
+        let policies: Vec<_> = ranks::make(&order, &mut hardware);
         let asked = (0..order.len()).filter(|rank| order[*rank].is_some()).collect();
         let hears_of_jobs = policies.iter().any(|policy| policy.hears_of_jobs());
         let watchers = (0..policies.len()).filter(|rank| policies[*rank].watches()).collect();
@@ -334,7 +307,7 @@ impl<P: Programs> Machine<P> {
         self.count_timer(cpu, true);
         self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: true });
         self.account(cpu);
-        self.interrupted_for(cpu, self.hardware.platform.overheads.tick);
+        self.interrupted_by_timer(cpu, self.hardware.platform.overheads.tick);
         if let Some(thread) = self.hardware.current(cpu) {
             let rank = self.rank_of(thread);
             self.policies[rank].tick(&mut self.hardware, cpu, thread);
@@ -378,9 +351,16 @@ impl<P: Programs> Machine<P> {
     }
 
     fn make_changes(&mut self) {
-        while let Some((thread, scheduling)) = self.hardware.changes.pop() {
+        let mut made = 0;
+        while let Some((thread, scheduling)) = self.hardware.changes.get(made).copied() {
+            made += 1;
+            // One that is to be as it asked keeps what a lock lends it.
+            let is_own = scheduling == self.hardware.thread(thread).asked;
+            let scheduling =
+                if is_own { self.resources.inherited(&self.hardware, thread) } else { scheduling };
             self.change(thread, scheduling);
         }
+        self.hardware.changes.clear();
         self.tell_moved();
     }
 
@@ -642,7 +622,7 @@ impl<P: Programs> Simulation for Machine<P> {
                     } else if self.policies[rank].accounts_for_timer(number) {
                         self.account(cpu);
                     }
-                    self.interrupted_for(cpu, self.hardware.platform.overheads.timer);
+                    self.interrupted_by_timer(cpu, self.hardware.platform.overheads.timer);
                 }
                 self.policies[rank].timer(&mut self.hardware, number);
                 if let Some(cpu) = cpu {

@@ -8,6 +8,7 @@
 //! how those it serves fare. The fair server of `SCHED_DEADLINE` is built on it.
 
 use surety_model::event::JobMarker;
+use surety_model::workload::POLICIES;
 use surety_units::Nanos;
 
 use crate::cpu::hardware::{Hardware, Rank, ThreadId};
@@ -20,6 +21,13 @@ pub struct SchedulerRow {
     pub takes: &'static [&'static str],
     /// Makes it for a machine without threads, at its place there.
     pub make: SchedulerMake,
+}
+
+impl SchedulerRow {
+    /// Whether no kernel that the simulator is held against has it: it takes a policy that none has.
+    pub fn is_of_no_kernel(&self) -> bool {
+        POLICIES.iter().any(|policy| policy.is_simulated() && self.takes.contains(&policy.word))
+    }
 }
 
 /// Makes a scheduler for a machine without threads, at its place there.

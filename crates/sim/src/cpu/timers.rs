@@ -38,6 +38,8 @@ pub struct TimerCounts {
     /// Threads woken by timers.
     pub woken: u64,
     pub idle_exits: u64,
+    /// CPU time that all of them took, with what they woke.
+    pub cost: Nanos,
 }
 
 impl Timers {
@@ -82,8 +84,8 @@ impl Timers {
         Some(thread)
     }
 
-    /// An interrupt of a timer or a tick; several of one instant are one.
-    pub(crate) fn count_interrupt(&mut self, cpu: usize, now: Nanos, is_tick: bool) {
+    /// An interrupt of a timer or a tick; several of one instant are one. Whether it is the first.
+    pub(crate) fn count_interrupt(&mut self, cpu: usize, now: Nanos, is_tick: bool) -> bool {
         let state = &mut self.cpus[cpu];
         let is_first = state.interrupted.replace(now) != Some(now);
         match (is_tick, is_first) {
@@ -95,6 +97,7 @@ impl Timers {
             (false, true) => state.counts.interrupts += 1,
             (false, false) => {}
         }
+        is_first
     }
 
     /// An idle CPU has something to do.
@@ -107,6 +110,11 @@ impl Timers {
 
     pub(crate) fn count_woken(&mut self, cpu: usize) {
         self.cpus[cpu].counts.woken += 1;
+    }
+
+    /// So much of a CPU's time went into one.
+    pub(crate) fn charge(&mut self, cpu: usize, cost: Nanos) {
+        self.cpus[cpu].counts.cost += cost;
     }
 
     /// Counts anew from here.

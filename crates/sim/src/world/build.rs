@@ -12,6 +12,7 @@ use surety_model::activation::{draw_key, first_tick};
 use surety_model::first_cpus::FirstCpus;
 use surety_model::places::{FilePlace, FilePlaces};
 use surety_model::platform::{Platform, TimerRules};
+use surety_model::reservation::Reservation;
 use surety_model::workload::{
     ActivityKind, Course, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
     TaskBody, Treatment, Work, Workload, leaves,
@@ -239,10 +240,10 @@ impl<'a> Builder<'a> {
             return refuse(object, why);
         };
         if let Scheduling::Reserved(_, asked) = scheduling
-            && asked.deadline != asked.period
+            && asked != Reservation::implicit(asked.runtime, asked.period)
         {
-            let word = scheduling.word();
-            return refuse(object, format!("`{word}` has the period for a deadline: leave out `deadline`"));
+            let why = "has the period for a deadline and nothing to add to a budget: leave out `deadline`, `reclaim` and `demote`";
+            return refuse(object, format!("`{}` {why}", scheduling.word()));
         }
         if task.release.interval().is_some_and(|interval| !interval.is_positive()) {
             return refuse(object, "its period or gap is not above zero; give it one");

@@ -1,5 +1,6 @@
 //! Timers of a [`Machine`]'s threads expire: at their time, with others' within their slack, or on ticks.
 
+use surety_model::platform::Overheads;
 use surety_units::Nanos;
 
 use super::Machine;
@@ -49,9 +50,9 @@ impl<P: Programs> Machine<P> {
 
     /// The timer of a thread has expired.
     pub(super) fn alarm(&mut self, thread: ThreadId) {
-        let waker = self.hardware.thread(thread).cpu;
-        self.count_timer(waker, false);
-        self.wake_by_timer(thread, waker, self.hardware.platform.overheads.wakeup);
+        let (waker, overheads) = (self.hardware.thread(thread).cpu, self.hardware.platform.overheads);
+        let is_first = self.count_timer(waker, false);
+        self.wake_by_timer(thread, waker, if is_first { overheads.wakeup } else { waking(&overheads) });
         self.expire_others(waker);
     }
 
@@ -60,7 +61,7 @@ impl<P: Programs> Machine<P> {
             timers.end(waker, thread.0);
             timers.count_woken(waker);
         }
-        self.interrupted_for(waker, cost);
+        self.interrupted_by_timer(waker, cost);
         // The timer's interrupt wakes it, not the thread below.
         self.hardware.recorder.keep(self.hardware.here(waker), Kept::Tick { entry: true });
         self.wake(thread, waker);
@@ -77,8 +78,7 @@ impl<P: Programs> Machine<P> {
     }
 
     fn expire_pending(&mut self, cpu: usize) {
-        let overheads = self.hardware.platform.overheads;
-        let cost = (overheads.wakeup - overheads.timer).max(Nanos::ZERO);
+        let cost = waking(&self.hardware.platform.overheads);
         loop {
             let now = self.hardware.now();
             let next = self.hardware.timers.as_mut().and_then(|timers| timers.next_expired(cpu, now));
@@ -89,15 +89,28 @@ impl<P: Programs> Machine<P> {
         }
     }
 
-    /// Counts an interrupt of a timer, or a tick.
+    /// Counts an interrupt of a timer, or a tick; whether it is the first of its instant, as all are where nobody counts.
     #[inline]
-    pub(super) fn count_timer(&mut self, cpu: usize, is_tick: bool) {
-        if let Some(timers) = &mut self.hardware.timers {
-            let (now, is_idle) = (self.hardware.engine.now(), self.hardware.cpus[cpu].current.is_none());
-            timers.count_interrupt(cpu, now, is_tick);
-            if is_idle {
-                timers.count_idle_exit(cpu, now);
-            }
+    pub(super) fn count_timer(&mut self, cpu: usize, is_tick: bool) -> bool {
+        let Some(timers) = &mut self.hardware.timers else { return true };
+        let (now, is_idle) = (self.hardware.engine.now(), self.hardware.cpus[cpu].current.is_none());
+        if is_idle {
+            timers.count_idle_exit(cpu, now);
         }
+        timers.count_interrupt(cpu, now, is_tick)
     }
+
+    /// A tick, a timer or what it wakes takes this long of a CPU.
+    #[inline]
+    pub(super) fn interrupted_by_timer(&mut self, cpu: usize, cost: Nanos) {
+        if let Some(timers) = &mut self.hardware.timers {
+            timers.charge(cpu, cost);
+        }
+        self.interrupted_for(cpu, cost);
+    }
+}
+
+/// What waking a thread costs in an interrupt that has come for something else.
+fn waking(overheads: &Overheads) -> Nanos {
+    (overheads.wakeup - overheads.timer).max(Nanos::ZERO)
 }

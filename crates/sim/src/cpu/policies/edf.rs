@@ -114,7 +114,7 @@ impl Edf {
         let at = self.order.deadline(thread).max(hardware.now());
         if let Some(Has::Server { throttled, timer, .. }) = &mut self.entities[thread.index()].has {
             *throttled = true;
-            hardware.engine.arm(*timer, at);
+            hardware.arm_timer(*timer, cpu, at);
         }
     }
 
@@ -208,7 +208,8 @@ impl CpuPolicy for Edf {
         };
         match self.entities[thread.index()].has {
             Some(Has::Server { budget, .. }) => {
-                hardware.engine.arm(self.ends[cpu], hardware.free_from(cpu) + budget.max(Nanos::new(1)));
+                let ends = hardware.free_from(cpu) + budget.max(Nanos::new(1));
+                hardware.arm_timer(self.ends[cpu], cpu, ends);
             }
             _ => hardware.engine.cancel(self.ends[cpu]),
         }
