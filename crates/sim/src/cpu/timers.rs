@@ -84,8 +84,8 @@ impl Timers {
         Some(thread)
     }
 
-    /// An interrupt of a timer or a tick; several of one instant are one. Whether it is the first.
-    pub(crate) fn count_interrupt(&mut self, cpu: usize, now: Nanos, is_tick: bool) -> bool {
+    /// An interrupt of a timer or a tick; several of one instant are one.
+    pub(crate) fn count_interrupt(&mut self, cpu: usize, now: Nanos, is_tick: bool) {
         let state = &mut self.cpus[cpu];
         let is_first = state.interrupted.replace(now) != Some(now);
         match (is_tick, is_first) {
@@ -97,7 +97,6 @@ impl Timers {
             (false, true) => state.counts.interrupts += 1,
             (false, false) => {}
         }
-        is_first
     }
 
     /// An idle CPU has something to do.

@@ -51,8 +51,9 @@ impl<P: Programs> Machine<P> {
     /// The timer of a thread has expired.
     pub(super) fn alarm(&mut self, thread: ThreadId) {
         let (waker, overheads) = (self.hardware.thread(thread).cpu, self.hardware.platform.overheads);
-        let is_first = self.count_timer(waker, false);
-        self.wake_by_timer(thread, waker, if is_first { overheads.wakeup } else { waking(&overheads) });
+        self.count_timer(waker, false);
+        let is_in_tick = self.hardware.timers.as_ref().is_some_and(|timers| !timers.rules.high_resolution);
+        self.wake_by_timer(thread, waker, if is_in_tick { waking(&overheads) } else { overheads.wakeup });
         self.expire_others(waker);
     }
 
@@ -89,15 +90,16 @@ impl<P: Programs> Machine<P> {
         }
     }
 
-    /// Counts an interrupt of a timer, or a tick; whether it is the first of its instant, as all are where nobody counts.
+    /// Counts an interrupt of a timer, or a tick.
     #[inline]
-    pub(super) fn count_timer(&mut self, cpu: usize, is_tick: bool) -> bool {
-        let Some(timers) = &mut self.hardware.timers else { return true };
-        let (now, is_idle) = (self.hardware.engine.now(), self.hardware.cpus[cpu].current.is_none());
-        if is_idle {
-            timers.count_idle_exit(cpu, now);
+    pub(super) fn count_timer(&mut self, cpu: usize, is_tick: bool) {
+        if let Some(timers) = &mut self.hardware.timers {
+            let (now, is_idle) = (self.hardware.engine.now(), self.hardware.cpus[cpu].current.is_none());
+            timers.count_interrupt(cpu, now, is_tick);
+            if is_idle {
+                timers.count_idle_exit(cpu, now);
+            }
         }
-        timers.count_interrupt(cpu, now, is_tick)
     }
 
     /// A tick, a timer or what it wakes takes this long of a CPU.
