@@ -167,7 +167,6 @@ pub(super) fn stage(
     for (index, load) in workload.loads.iter().enumerate() {
         builder.load(index, load)?;
     }
-    groups::inside_one_cpu(workload, &builder.stage, builder.ids.len())?;
     admit(world, workload, &builder.stage, builder.ids.len())?;
     Ok(builder.stage)
 }
@@ -472,6 +471,7 @@ impl<'a> Builder<'a> {
 /// The kernel's admission: all bandwidth reserved, the fair servers' included where they are charged, fits under the cap on every
 /// CPU (`__dl_overflow` in `kernel/sched/deadline.c`).
 fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> Result<(), WorldError> {
+    groups::inside_one_cpu(workload, stage, cpus)?;
     let reservations = || {
         stage.members.iter().filter_map(|member| match (member.scheduling, member.activity) {
             (Scheduling::Deadline(reservation), Activity::Task(task)) => {
