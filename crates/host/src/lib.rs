@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chains;
 pub mod characterise;
 mod children;
 mod command_line;

@@ -10,6 +10,7 @@ use surety_model::workload::Workload;
 use surety_model::world::RunOptions;
 use surety_units::{CpuSet, Nanos, Tid};
 
+use crate::chains::Chains;
 use crate::decode::Decoded;
 use crate::environment::in_force;
 use crate::interrupts::Reading;
@@ -85,7 +86,7 @@ impl Outcome<'_> {
         degraded.extend(prepared.disks.objections());
         let mut environment = self.environment(&prepared);
         let overheads = prepared.overheads.clone().unwrap_or_default();
-        let (records, rules) = self.records();
+        let (records, rules) = self.records(prepared.shared.chains());
         environment.extend(rules);
         let mut in_force = in_force(&self.facts, self.cpus, threads, environment, disturbance);
         if let Some(machine) = &mut in_force.machine {
@@ -147,7 +148,7 @@ impl Outcome<'_> {
     }
 
     /// One record for each activity, and by what rule the jobs of programs were told.
-    fn records(&self) -> (Vec<ActivityRecord>, Vec<(String, String)>) {
+    fn records(&self, chains: &Chains) -> (Vec<ActivityRecord>, Vec<(String, String)>) {
         let decoded = &self.decoded;
         let seen = Seen {
             results: &self.results,
@@ -156,6 +157,7 @@ impl Outcome<'_> {
             runs: &decoded.runs,
             outside: &|member| self.borders.of_member(member),
             counted: &|index| self.borders.of_device(index),
+            chains,
             window: &self.window,
             cpus: self.cpus,
         };

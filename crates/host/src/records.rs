@@ -12,6 +12,7 @@ use surety_model::wakeups::{self, OUTSIDE_MAX, View, allowed_outside};
 use surety_model::workload::{Irq, Load, Task, TaskBody, Workload};
 use surety_units::{CpuSet, Nanos, Tid};
 
+use crate::chains::{Chains, Handled};
 use crate::interrupts::{self, Reading};
 use crate::loads::{Counts, LoadRun, driver_of};
 use crate::program_threads::{ProgramThread, SeenProgram};
@@ -33,6 +34,8 @@ pub(crate) struct Seen<'a> {
     pub outside: &'a dyn Fn(usize) -> Option<(Nanos, Nanos)>,
     /// What the device of an interrupt source had counted at both ends of the window.
     pub counted: &'a dyn Fn(usize) -> Option<(Reading, Reading)>,
+    /// What its tasks handed on.
+    pub chains: &'a Chains,
     /// When it was.
     pub window: &'a Window,
     /// On these CPUs.
@@ -80,7 +83,18 @@ impl Seen<'_> {
                 .collect();
             records.push(load_record(load, &runs, self.window, self.cpus));
         }
+        let span = (self.window.since_begin(self.window.observe), self.window.since_begin(self.window.end));
+        records.extend(self.chains.records(workload, span, self.handled()));
         (records, rules)
+    }
+
+    /// What tasks took from chains.
+    fn handled(&self) -> impl Iterator<Item = &Handled> {
+        let runs = self.results.iter().filter_map(|result| match &result.outcome {
+            Returned::Synthetic(run) => Some(run),
+            _ => None,
+        });
+        runs.flat_map(|run| &run.handled)
     }
 
     fn task_record(
@@ -99,7 +113,7 @@ impl Seen<'_> {
             match &member.outcome {
                 Returned::Synthetic(run) => {
                     longest_gap = longest_gap.max(self.longest_wait(&[member.tid]));
-                    outcomes.extend(run.plan.outcomes(&run.stamps, observe, end));
+                    outcomes.extend(run.outcomes(self.chains, (observe, end)));
                     share.threads.push((run.metered.run, run.metered.waited));
                 }
                 _ => {
@@ -350,6 +364,7 @@ mod tests {
                 runs: &runs,
                 outside: &|_| None,
                 counted: &|_| None,
+                chains: &Chains::default(),
                 window: &window,
                 cpus: CpuSet::single(CpuId(0)),
             };

@@ -1,4 +1,4 @@
-//! [`SharedObjects`]: the locks, events, conditions and barriers the tasks of a run share, by the names the workload gives them.
+//! [`SharedObjects`]: the locks, events, conditions, barriers and chains the tasks of a run share, by the names the workload gives them.
 //!
 //! Every wait ends with the run: locks and events end their waits at an instant, and [`SharedObjects::close`] ends all of them
 //! but those for a lock with inheritance, which end when its holder, itself at its end, gives it back.
@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use surety_kernel::KernelError;
 use surety_kernel::futex::{Event, PlainLock, PriorityLock, Waited};
 use surety_model::workload::{LockProtocol, Phase, Workload};
+use surety_model::world::RunOptions;
 use surety_units::Nanos;
+
+use crate::chains::Chains;
 
 /// A lock.
 #[derive(Debug)]
@@ -67,15 +70,18 @@ pub(crate) struct SharedObjects {
     queues: Vec<WaitQueue>,
     conditions: BTreeMap<String, usize>,
     barriers: BTreeMap<String, usize>,
+    chains: Chains,
 }
 
 impl SharedObjects {
-    /// All that the workload names, in a run on this number of CPUs.
+    /// All that the workload names, in such a run on this number of CPUs.
     ///
     /// # Errors
     /// A kernel without locks that lend priority, where the workload has one.
-    pub fn of(workload: &Workload, cpus: u32) -> Result<SharedObjects, KernelError> {
-        let mut shared = SharedObjects::default();
+    pub fn of(workload: &Workload, options: &RunOptions, cpus: u32) -> Result<SharedObjects, KernelError> {
+        let length = options.warm_up.saturating_add(options.duration);
+        let chains = Chains::of(workload, options.seed, length);
+        let mut shared = SharedObjects { chains, ..SharedObjects::default() };
         for resource in &workload.resources {
             let lock = match resource.protocol {
                 LockProtocol::None => Lock::Plain(PlainLock::default()),
@@ -112,6 +118,11 @@ impl SharedObjects {
             }
         }
         Ok(shared)
+    }
+
+    /// Its chains.
+    pub fn chains(&self) -> &Chains {
+        &self.chains
     }
 
     /// The place of a condition.
@@ -202,6 +213,7 @@ impl SharedObjects {
             }
         }
         self.events.iter().for_each(Event::close);
+        self.chains.close();
         for queue in &self.queues {
             queue.with(|waiting| {
                 waiting.closed = true;

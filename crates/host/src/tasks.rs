@@ -1,4 +1,4 @@
-//! Tasks made for a run: threads that release jobs on a grid, each a burst of CPU time or a sequence of phases.
+//! Tasks made for a run: threads that release jobs on a grid, or for what chains deliver, each a burst of CPU time or a sequence of phases.
 //!
 //! The thread stamps every job itself; what was skipped or still open is counted from the grid afterwards
 //! ([`Activations::outcomes`]). Job markers in the trace let others split late jobs that ran into each other.
@@ -17,9 +17,11 @@ use surety_kernel::tracefs::Marker;
 use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{JobMarker, JobUse};
+use surety_model::record::JobOutcome;
 use surety_model::workload::{Course, Cursor, Phase, Task, TaskBody, Timer, Work, leaves};
 use surety_units::Nanos;
 
+use crate::chains::{Chains, Handled, Place, Seat};
 use crate::meter::{Metered, ShareMeter};
 use crate::shared::SharedObjects;
 use crate::window::{Gate, Window};
@@ -35,6 +37,22 @@ pub struct TaskRun {
     pub metered: Metered,
     /// Why it ended before its time.
     pub trouble: Option<String>,
+    /// What it took from chains.
+    pub(crate) handled: Vec<Handled>,
+    /// Whether chains released its jobs.
+    pub(crate) is_fed: bool,
+}
+
+impl TaskRun {
+    /// What became of every planned activation from `observe` on, and of what was delivered to it.
+    pub(crate) fn outcomes(&self, chains: &Chains, (observe, end): (Nanos, Nanos)) -> Vec<JobOutcome> {
+        let mut outcomes = self.plan.outcomes(&self.stamps, observe, end);
+        if self.is_fed {
+            outcomes.retain(|outcome| outcome.release() >= observe);
+            outcomes.extend(chains.open(&self.handled, (observe, end)));
+        }
+        outcomes
+    }
 }
 
 /// One step of a job.
@@ -68,6 +86,8 @@ pub(crate) struct TaskBodySpec {
     course: Course,
     /// Where it meets others.
     shared: Arc<SharedObjects>,
+    /// Where chains deliver to it.
+    place: Option<Place>,
     /// When jobs come.
     plan: Activations,
     /// What work and jitter are drawn from.
@@ -89,18 +109,37 @@ impl TaskBodySpec {
             _ => return None,
         };
         let plan = Activations::of(task, &key, seed);
-        Some(TaskBodySpec { key, steps, course, shared: Arc::clone(shared), plan, seed })
+        let place = shared.chains().place_of(&task.name).cloned();
+        Some(TaskBodySpec { key, steps, course, shared: Arc::clone(shared), place, plan, seed })
     }
 
     /// What is returned when there was no run.
     pub fn not_run(&self) -> TaskRun {
-        TaskRun { plan: self.plan.clone(), stamps: Vec::new(), metered: Metered::default(), trouble: None }
+        self.result(Vec::new(), Metered::default(), (None, None))
+    }
+
+    fn result(
+        &self,
+        stamps: Vec<Stamp>,
+        metered: Metered,
+        (trouble, seat): (Option<String>, Option<Seat<'_>>),
+    ) -> TaskRun {
+        let handled = seat.map(Seat::finish).unwrap_or_default();
+        TaskRun { plan: self.plan.clone(), stamps, metered, trouble, handled, is_fed: self.is_fed() }
+    }
+
+    fn is_fed(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| place.is_fed)
     }
 
     /// Runs the task in the calling thread until the window ends.
     pub fn run(&self, gate: &Gate, window: &Window, marker: Option<&Marker>) -> TaskRun {
-        let room = self.plan.room(window.end - window.begin).min(ROOM_MAX);
-        let mut stamps = Vec::with_capacity(usize::try_from(room).expect("bounded above"));
+        let seat = self.place.as_ref().map(|place| Seat::of(self.shared.chains(), place));
+        let room = match seat.as_ref().filter(|_| self.is_fed()) {
+            Some(seat) => seat.room() as u64,
+            None => self.plan.room(window.end - window.begin),
+        };
+        let mut stamps = Vec::with_capacity(usize::try_from(room.min(ROOM_MAX)).expect("bounded above"));
         let mut thread = Thread {
             gate,
             window,
@@ -110,18 +149,15 @@ impl TaskBodySpec {
             cursor: self.course.cursor(),
             timers: vec![None; self.steps.len()],
             own: Arc::default(),
+            seat,
             time: ThreadTime::read(),
             trouble: None,
         };
         let mut works = Vec::with_capacity(self.steps.len());
         let mut next = (self.plan.jobs > 0).then_some((0, self.plan.start()));
-        while let Some((job, release)) = next.filter(|(_, release)| window.begin + *release < window.end) {
+        while let Some((job, planned)) = next.filter(|(_, release)| window.begin + *release < window.end) {
             self.draw(job, &mut works);
-            let due = window.begin + release + self.plan.jitter(self.seed, &self.key, job);
-            thread.meter.slept();
-            if !gate.sleep_until(due) || gate.is_over(window, clock::monotonic()) {
-                break;
-            }
+            let Some(release) = thread.released(self, job, planned) else { break };
             let stamp = thread.job(self, (job, release), &works);
             stamps.push(stamp);
             let Some(completion) = stamp.completion else { break };
@@ -131,10 +167,17 @@ impl TaskBodySpec {
                 let length = JobUse { job, cpu: stamp.execution }.write(&mut buffer);
                 let _ = marker.mark(&buffer[..length]);
             }
-            next = self.plan.after(job, release, completion);
+            if let Some(seat) = &mut thread.seat {
+                seat.hand_on(&stamp);
+            }
+            next = if self.is_fed() {
+                Some((job + 1, planned))
+            } else {
+                self.plan.after(job, release, completion)
+            };
         }
-        let Thread { meter, trouble, .. } = thread;
-        TaskRun { plan: self.plan.clone(), stamps, metered: meter.finish(), trouble }
+        let Thread { meter, trouble, seat, .. } = thread;
+        self.result(stamps, meter.finish(), (trouble, seat))
     }
 
     /// The work of each `run` phase of a job by its place among the steps, drawn before the job begins.
@@ -211,16 +254,35 @@ struct Thread<'a> {
     timers: Vec<Option<Nanos>>,
     /// What it waits for at conditions and barriers.
     own: Arc<Event>,
+    /// Where chains deliver to it.
+    seat: Option<Seat<'a>>,
     time: ThreadTime,
     trouble: Option<String>,
 }
 
 impl Thread<'_> {
+    /// Waits until a job is released, at `planned` or by what a chain delivers; its release, or `None` when the run is over.
+    fn released(&mut self, body: &TaskBodySpec, job: u64, planned: Nanos) -> Option<Nanos> {
+        self.meter.slept();
+        let (gate, window) = (self.gate, self.window);
+        if let Some(seat) = self.seat.as_mut().filter(|_| body.is_fed()) {
+            return seat.listen(gate, window).unwrap_or_else(|error| {
+                self.trouble = Some(error.to_string());
+                None
+            });
+        }
+        let due = window.begin + planned + body.plan.jitter(body.seed, &body.key, job);
+        (gate.sleep_until(due) && !gate.is_over(window, clock::monotonic())).then_some(planned)
+    }
+
     /// Goes through the steps of a job; the marker is part of it. What is still held when the run ends is given back.
     fn job(&mut self, body: &TaskBodySpec, (job, release): (u64, Nanos), works: &[Nanos]) -> Stamp {
         let (begun, used_before) = self.time.now();
         mark(self.marker, JobMarker::Begin { job, release: self.window.begin + release });
         self.meter.look(begun);
+        if let Some(seat) = self.seat.as_mut().filter(|_| !body.is_fed()) {
+            seat.sample(self.window.since_begin(begun));
+        }
         // The first phase pays for the marker; the others begin where they begin.
         let mut begin = Some(used_before);
         let mut done = true;

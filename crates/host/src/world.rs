@@ -23,6 +23,7 @@ use surety_model::workload::Workload;
 use surety_model::world::{Cancel, Observer, RunOptions, World, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
+use crate::chains;
 use crate::children::ChildrenEntry;
 use crate::decode::{Decoded, decode};
 use crate::disks::{Bindings, Disks, Emulator, Workshop};
@@ -275,7 +276,8 @@ impl HostWorld<'_> {
         let handlers = cpus.lowest().filter(|_| self.partitioned);
         let sides = Sides { inside: cpus, outside: self.outside, handlers };
         let devices = Devices::prepare(workload, &self.equipment, kernel, sides, cancel)?;
-        let shared = SharedObjects::of(workload, cpus.len() as u32).map_err(|error| WorldError::Machine {
+        let shared = SharedObjects::of(workload, options, cpus.len() as u32);
+        let shared = shared.map_err(|error| WorldError::Machine {
             what: "tasks of the workload share a lock with protocol `inherit`".to_owned(),
             remedy: error.to_string(),
         })?;
@@ -366,6 +368,7 @@ impl HostWorld<'_> {
         let Assembled { participants, programs, inspector, switches, .. } = run;
         let Prepared { starts, disks, devices, gate, .. } = prepared;
         let window = watching.window;
+        chains::notices(watching.workload, observer);
         self.limit(window.end);
         gate.open(*window);
         observer.observes((window.observe, window.end));

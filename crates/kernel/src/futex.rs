@@ -200,6 +200,12 @@ impl Event {
         wake(&self.word, 1);
     }
 
+    /// Forgets every raising that was not taken: for one who then looks at all that it was raised for. What was done before a raising that
+    /// is forgotten is seen from then on.
+    pub fn clear(&self) {
+        self.word.fetch_and(CLOSED, Ordering::Acquire);
+    }
+
     /// Ends every wait for it, now and later.
     pub fn close(&self) {
         self.word.fetch_or(CLOSED, Ordering::SeqCst);
@@ -331,6 +337,7 @@ mod tests {
         }
         plain.unlock();
         event.signal();
+        event.clear();
         assert_eq!(plain.lock(Nanos::MAX), Ok(Waited::Over));
         assert_eq!(event.wait(Nanos::MAX), Ok(Waited::Over));
     }
@@ -342,6 +349,10 @@ mod tests {
         event.signal();
         assert_eq!(event.wait(Nanos::ZERO), Ok(Waited::Taken));
         assert_eq!(event.wait(Nanos::ZERO), Ok(Waited::Taken));
+        assert_eq!(event.wait(Nanos::ZERO), Ok(Waited::Over));
+        event.signal();
+        event.signal();
+        event.clear();
         assert_eq!(event.wait(Nanos::ZERO), Ok(Waited::Over));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| event.wait(Nanos::MAX));

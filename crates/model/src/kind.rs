@@ -91,14 +91,7 @@ const KINDS: [KindRow; 8] = [
         ..COMMON
     },
     KindRow { kind: ActivityKind::Load, word: "load", noun: "a load", ..COMMON },
-    KindRow {
-        kind: ActivityKind::Chain,
-        word: "chain",
-        noun: "a chain",
-        has_jobs: true,
-        kernels: Some("chains are simulated only; leave it out, or try `--on sim`"),
-        ..COMMON
-    },
+    KindRow { kind: ActivityKind::Chain, word: "chain", noun: "a chain", has_jobs: true, ..COMMON },
     KindRow { kind: ActivityKind::Probe, word: "probe", noun: "a probe", ..COMMON },
 ];
 

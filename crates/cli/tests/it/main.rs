@@ -5,6 +5,7 @@
 mod attribution;
 mod bad_disks;
 mod bad_input;
+mod chains;
 mod characterising;
 mod choosing;
 mod common;

@@ -54,14 +54,14 @@ fn the_loop_asks_this_kernel_before_it_runs_anything() {
     let ran = directory.path().join("ran");
     let sections = format!(
         "[[task]]\nname = \"tool\"\ncommand = \"sleep 5\"\nprepare = \"touch {}\"\n\
-         [[chain]]\nname = \"key\"\nstart = {{ kind = \"poisson\", rate = \"5/s\" }}\n\
-         through = [\"ctl\", \"tool\"]\n",
+         [link.l]\nrate = \"1MB/s\"\n[[flow]]\nname = \"key\"\nlink = \"l\"\n\
+         arrivals = {{ kind = \"periodic\", period = \"10ms\" }}\n",
         ran.display()
     );
     let path = file(directory.path(), "w.toml", &sections);
     let output = surety(&["guarantee", path.to_str().unwrap(), "--for", "1s"]);
     assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
-    assert!(errors(&output).contains("cannot run chain.key"), "{}", errors(&output));
+    assert!(errors(&output).contains("cannot run flow.key"), "{}", errors(&output));
     assert!(!ran.exists(), "nothing was prepared");
 }
 
