@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use surety_enforce::{ControlGroups, Enforcer, Inspector};
+use surety_enforce::{Enforcer, Inspector};
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::journal::Journal;
 use surety_kernel::tracefs::{Marker, Tracefs};
@@ -188,8 +188,7 @@ impl World for HostWorld<'_> {
         let results = collect(run.participants);
         prepared.gate.take_left().iter().for_each(|(tid, state)| run.inspector.hear(*tid, state));
         degraded.extend(troubles(workload, &results));
-        prepared.children = None;
-        degraded.extend(prepared.groups.iter_mut().flat_map(ControlGroups::close));
+        degraded.extend(prepared.end_members());
         let undo_failures = enforcer.undo();
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
         if let Some(error) = results.iter().find_map(|r| r.trouble(workload)) {
