@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use surety_kernel::cpu_group::{CpuHierarchy, GIVEN, GroupQuota, GroupSettings, Version};
+use surety_kernel::cpu_group::{CpuHierarchy, GIVEN, GroupQuota, GroupSettings, IDLE, Version};
 use surety_kernel::journal::{EntryId, Journal, JournalError};
 use surety_kernel::{Kernel, KernelError};
 use surety_model::workload::Group;
@@ -38,6 +38,9 @@ pub enum GroupError {
         "group.{group} was refused: {error}; run surety with sudo, see that no group has more quota than the one it is in, or simulate the workload"
     )]
     Refused { group: String, error: KernelError },
+    /// An older kernel, where weights and quotas are all there is.
+    #[error("group.{group} was refused: this kernel has no {file}; leave `{key}` out")]
+    NoFile { group: String, file: &'static str, key: &'static str },
     /// The kernel said yes and did something else.
     #[error("group.{group} was given {wanted} and has {found}; choose values that this kernel keeps")]
     NotAsSet { group: String, wanted: String, found: String },
@@ -59,7 +62,7 @@ pub struct ControlGroups<'a> {
 struct Made {
     path: PathBuf,
     /// What it has, as read back.
-    words: String,
+    settings: GroupSettings,
 }
 
 /// The calling thread in a group, until this is dropped.
@@ -127,13 +130,18 @@ impl<'a> ControlGroups<'a> {
             .make_threaded(kernel, &path)
             .map_err(|error| GroupError::NotThreaded { group: hierarchy.top.clone(), error })?;
         let wanted = settings_of(group);
-        hierarchy.set(kernel, &path, &wanted).map_err(refused)?;
+        hierarchy.set(kernel, &path, &wanted).map_err(|error| {
+            match hierarchy.missing_file(kernel, &path, &error) {
+                Some(file) => no_file(&group.name, file),
+                None => refused(error),
+            }
+        })?;
         let found = hierarchy.read(kernel, &path).map_err(refused)?;
         if found != wanted {
             let (wanted, found) = (in_words(&wanted), in_words(&found));
             return Err(GroupError::NotAsSet { group: group.name.clone(), wanted, found });
         }
-        self.made.insert(group.name.clone(), Made { path, words: in_words(&found) });
+        self.made.insert(group.name.clone(), Made { path, settings: found });
         Ok(())
     }
 
@@ -179,6 +187,40 @@ impl<'a> ControlGroups<'a> {
         self.hierarchy.is_topmost(self.kernel)
     }
 
+    /// Removes the groups, with whoever is in them, and says what a record of their run has to say: which group no longer had what it
+    /// was given, and the first that could not be removed. The latter stays in the journal, and the next start tries again.
+    pub fn close(&mut self) -> Vec<String> {
+        let mut said: Vec<String> = match self.entries.is_empty() {
+            true => Vec::new(),
+            false => self.made.iter().filter_map(|(name, made)| self.changed(name, made)).collect(),
+        };
+        said.extend(
+            self.remove().map(|error| format!("control groups of the run could not be removed: {error}")),
+        );
+        said
+    }
+
+    /// What became of a group's settings, where they are others than it was given: another run that ends may take the controller away.
+    fn changed(&self, name: &str, made: &Made) -> Option<String> {
+        let became = match self.hierarchy.read(self.kernel, &made.path) {
+            Ok(found) if found == made.settings => return None,
+            Ok(found) => format!("had {} at the end", in_words(&found)),
+            Err(error) => format!("could not be read at the end: {error}"),
+        };
+        Some(format!(
+            "group.{name} was given {} and {became}; let no other run end meanwhile",
+            in_words(&made.settings)
+        ))
+    }
+
+    /// Undoes what was made, the last first; the first failure.
+    fn remove(&mut self) -> Option<JournalError> {
+        let (journal, kernel) = (self.journal, self.kernel);
+        let failures = self.entries.drain(..).rev().filter_map(|entry| journal.undo(kernel, entry).err());
+        // All are tried.
+        failures.reduce(|first, _| first)
+    }
+
     /// What each group has, as read back, by name.
     pub fn in_words(&self) -> BTreeMap<String, String> {
         let version = match self.hierarchy.version {
@@ -186,7 +228,10 @@ impl<'a> ControlGroups<'a> {
             Version::V2 => 2,
         };
         let of = |(name, made): (&String, &Made)| {
-            (format!("group.{name}"), format!("{} (control groups, version {version})", made.words))
+            (
+                format!("group.{name}"),
+                format!("{} (control groups, version {version})", in_words(&made.settings)),
+            )
         };
         self.made.iter().map(of).collect()
     }
@@ -202,11 +247,14 @@ impl Drop for Entered<'_> {
 
 impl Drop for ControlGroups<'_> {
     fn drop(&mut self) {
-        for entry in self.entries.drain(..).rev() {
-            // What fails here stays in the journal, and the next start tries again.
-            let _ = self.journal.undo(self.kernel, entry);
-        }
+        // Of a run that failed, which has no record to say more in: what is not removed stays in the journal, as of `close`.
+        let _ = self.remove();
     }
+}
+
+fn no_file(group: &str, file: &'static str) -> GroupError {
+    let key = if file == IDLE { "idle" } else { "burst" };
+    GroupError::NoFile { group: group.to_owned(), file, key }
 }
 
 fn settings_of(group: &Group) -> GroupSettings {

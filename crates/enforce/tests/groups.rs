@@ -3,16 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use surety_enforce::{ControlGroups, GroupError};
 use surety_kernel::journal::{Journal, RuntimeDir, recover_dead};
 use surety_kernel::scripted::MachineState;
 use surety_kernel::{Kernel, Operation, ScriptedKernel};
 use surety_model::workload::{Group, Quota};
-use surety_units::Nanos;
+use surety_units::{Nanos, Tid};
 
 const TOP: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
+const THREADS: [&str; 2] = ["tasks", "cgroup.threads"];
+const PROGRAM: Tid = Tid(77);
 
 /// A machine with version 1 or 2 of control groups, this process in the topmost.
 fn machine(version: usize) -> ScriptedKernel {
@@ -34,6 +36,7 @@ fn machine(version: usize) -> ScriptedKernel {
         ("cgroup.type", "domain"),
         ("cgroup.threads", ""),
         ("cgroup.procs", ""),
+        ("cgroup.kill", ""),
         ("cgroup.controllers", "cpu"),
         ("cgroup.subtree_control", ""),
         ("cpu.weight", "100"),
@@ -46,7 +49,22 @@ fn machine(version: usize) -> ScriptedKernel {
         kernel.add_file(format!("{top}/{file}"), text);
     }
     kernel.add_template(top, files);
+    for tid in [kernel.own_pid(), PROGRAM] {
+        kernel.add_file(format!("/proc/{tid}/status"), &format!("Tgid:\t{tid}\nUid:\t0\t0\t0\t0\n"));
+    }
     kernel
+}
+
+/// A program is born in a group: it is no call of ours.
+fn is_born(kernel: &ScriptedKernel, group: &str) {
+    let is_list = |path: &&PathBuf| {
+        let name = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        name.starts_with("surety") && name.ends_with(group) && THREADS.iter().any(|file| path.ends_with(file))
+    };
+    let files = kernel.state().files;
+    let (list, text) = files.iter().find(|(path, _)| is_list(path)).unwrap();
+    kernel.add_thread(PROGRAM, PROGRAM, "program");
+    kernel.add_file(list, &format!("{text}\n{PROGRAM}"));
 }
 
 fn groups() -> Vec<Group> {
@@ -63,20 +81,21 @@ fn groups() -> Vec<Group> {
     ]
 }
 
-fn made(journal: &Journal, kernel: &ScriptedKernel) -> Result<(), GroupError> {
-    // Of the scripted kernel no new directory below a new one has files, as those of the kernel do: one group in another is tested
-    // on the real one.
-    let flat: Vec<Group> = groups().into_iter().filter(|group| group.parent.is_none()).collect();
-    let groups = ControlGroups::make(kernel, journal, &flat)?;
-    let _in_ui = groups.entered("ui")?;
-    Ok(())
+/// What a run does with groups: one of our threads goes into one after the other, and a program stays in the innermost.
+fn made(journal: &Journal, kernel: &ScriptedKernel) -> Result<Vec<String>, GroupError> {
+    let mut groups = ControlGroups::make(kernel, journal, &groups())?;
+    drop(groups.entered("ui")?);
+    let in_inner = groups.entered("inner")?;
+    is_born(kernel, "inner");
+    drop(in_inner);
+    Ok(groups.close())
 }
 
 /// As it is, but for who joined.
 fn settled(mut state: MachineState) -> MachineState {
     for (path, text) in &mut state.files {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if ["tasks", "cgroup.threads"].contains(&name.as_str()) {
+        if THREADS.contains(&name.as_str()) {
             text.clear();
         }
     }
@@ -100,6 +119,7 @@ fn each_version_gets_what_was_asked_for_in_its_own_words() {
             ("ui/cpu.cfs_burst_us", "5000"),
             ("rest/cpu.idle", "1"),
             ("rest/cpu.shares", "1024"),
+            ("ui/surety-inner/cpu.shares", "3072"),
         ],
         &[
             ("ui/cgroup.type", "threaded"),
@@ -108,14 +128,16 @@ fn each_version_gets_what_was_asked_for_in_its_own_words() {
             ("ui/cpu.max.burst", "5000"),
             ("rest/cpu.idle", "1"),
             ("rest/cpu.weight", "100"),
+            ("ui/cgroup.subtree_control", "cpu"),
+            ("ui/surety-inner/cgroup.type", "threaded"),
+            ("ui/surety-inner/cpu.weight", "300"),
         ],
     ];
     for (version, expected) in [1, 2].into_iter().zip(expected) {
         let kernel = machine(version);
         let (_base, _directory, journal) = journal(&kernel);
         let before = settled(kernel.state());
-        let flat: Vec<Group> = groups().into_iter().filter(|group| group.parent.is_none()).collect();
-        let groups = ControlGroups::make(&kernel, &journal, &flat).unwrap();
+        let groups = ControlGroups::make(&kernel, &journal, &groups()).unwrap();
         let names = kernel.list_dir(Path::new(TOP[version - 1])).unwrap();
         for (file, text) in expected {
             let (group, file) = file.split_once('/').unwrap();
@@ -127,6 +149,7 @@ fn each_version_gets_what_was_asked_for_in_its_own_words() {
         let said = |what: &str| format!("{what} (control groups, version {version})");
         assert_eq!(words["group.ui"], said("weight 200, 20ms in 50ms, 5ms saved at most"));
         assert_eq!(words["group.rest"], said("idle"));
+        assert_eq!(words["group.inner"], said("weight 300"));
         drop(groups);
         assert_eq!(settled(kernel.state()), before, "version {version}");
         assert!(journal.open_entries().is_empty());
@@ -138,16 +161,21 @@ fn what_the_kernel_does_not_take_is_said_and_taken_back() {
     let kernel = ScriptedKernel::new(1);
     let (_base, _directory, none) = journal(&kernel);
     assert!(matches!(made(&none, &kernel), Err(GroupError::NoController)));
-    for (version, file, says) in [
-        (1, "cpu.cfs_burst_us", "group.ui was refused"),
-        (1, "cpu.idle", "group.rest was refused"),
-        (2, "cgroup.type", "systemd-run --scope"),
-        (2, "cgroup.subtree_control", "systemd-run --scope"),
+    let no_burst = "group.ui was refused: this kernel has no cpu.max.burst; leave `burst` out";
+    for (version, file, errno, says) in [
+        (1, "cpu.cfs_burst_us", 95, "group.ui was refused"),
+        (1, "cpu.idle", 95, "group.rest was refused"),
+        (2, "cgroup.type", 95, "systemd-run --scope"),
+        (2, "cgroup.subtree_control", 95, "systemd-run --scope"),
+        (1, "cpu.idle", 2, "this kernel has no cpu.idle; leave `idle` out"),
+        (1, "cpu.cfs_burst_us", 2, "this kernel has no cpu.cfs_burst_us; leave `burst` out"),
+        (2, "cpu.max.burst", 2, no_burst),
+        (2, "cpu.weight", 2, "group.ui was refused: writing"),
     ] {
         let kernel = machine(version);
         let before = settled(kernel.state());
         let (_base, _directory, journal) = journal(&kernel);
-        kernel.fail_on(Operation::Write, file, 95);
+        kernel.fail_on(Operation::Write, file, errno);
         let error = made(&journal, &kernel).unwrap_err().to_string();
         assert!(error.contains(says), "{file}: {error}");
         kernel.clear_faults();
@@ -160,7 +188,7 @@ fn what_the_kernel_does_not_take_is_said_and_taken_back() {
 fn whatever_fails_and_wherever_we_die_no_group_stays() {
     for (version, dies) in [(1, false), (1, true), (2, false), (2, true)] {
         let (mut refused, mut reached_the_end) = (0, false);
-        for at in 0..200 {
+        for at in 0..400 {
             let kernel = machine(version);
             let before = settled(kernel.state());
             let (_base, directory, journal) = journal(&kernel);
@@ -169,7 +197,8 @@ fn whatever_fails_and_wherever_we_die_no_group_stays() {
                 true => kernel.die_at(begin + at),
                 false => kernel.fail_at(begin + at, 5),
             }
-            let is_made = made(&journal, &kernel).is_ok();
+            let said = made(&journal, &kernel);
+            let is_made = said.is_ok();
             refused += usize::from(!is_made);
             let calls = kernel.calls().len() - begin;
             drop(journal);
@@ -178,10 +207,59 @@ fn whatever_fails_and_wherever_we_die_no_group_stays() {
             recover_dead(&kernel, &directory).unwrap();
             assert_eq!(settled(kernel.state()), before, "version {version}, call {at}, dies: {dies}");
             if is_made && calls <= at {
+                assert_eq!(said.unwrap(), [""; 0], "nothing failed");
                 reached_the_end = true;
                 break;
             }
         }
         assert!(reached_the_end && refused > 5, "{refused}");
     }
+}
+
+/// Another run that ends may take the controller, and what was set with it, away; and a group may not be removable.
+#[test]
+fn what_a_record_has_to_say_of_its_groups_is_said_when_they_are_closed() {
+    for (version, file) in [(1, "cpu.shares"), (2, "cpu.weight")] {
+        let kernel = machine(version);
+        let (_base, _directory, journal) = journal(&kernel);
+        let mut groups = ControlGroups::make(&kernel, &journal, &groups()).unwrap();
+        let files = kernel.state().files;
+        let path = files.keys().find(|path| path.ends_with(format!("surety-inner/{file}"))).unwrap();
+        kernel.write_text(path, if version == 1 { "1024" } else { "100" }).unwrap();
+        let said = groups.close();
+        let lost =
+            "group.inner was given weight 300 and had weight 100 at the end; let no other run end meanwhile";
+        assert_eq!(said, [lost]);
+        assert_eq!(groups.close(), [""; 0], "closed once");
+
+        let mut groups = ControlGroups::make(&kernel, &journal, &self::groups()).unwrap();
+        kernel.fail_on(Operation::RemoveDir, "-ui", 16);
+        let said = groups.close();
+        assert!(
+            said.len() == 1 && said[0].starts_with("control groups of the run could not be removed"),
+            "{said:?}"
+        );
+        assert!(!journal.open_entries().is_empty(), "the next start tries again");
+    }
+}
+
+/// Two runs beside each other: the first one gave the controller, and the second one still uses it.
+#[test]
+fn a_run_that_ends_leaves_another_ones_groups_what_they_have() {
+    let kernel = machine(2);
+    let before = settled(kernel.state());
+    let given = Path::new(TOP[1]).join("cgroup.subtree_control");
+    let (_base, directory, first) = journal(&kernel);
+    let (_other, _directory, second) = journal(&kernel);
+    let mut of_first = ControlGroups::make(&kernel, &first, &groups()).unwrap();
+    let mut of_second = ControlGroups::make(&kernel, &second, &groups()).unwrap();
+    let said = of_first.close();
+    assert!(said.len() == 1 && said[0].contains("cgroup.subtree_control while "), "{said:?}");
+    assert_eq!(kernel.read_text(&given).unwrap(), "cpu");
+    assert_eq!(of_second.close(), [""; 0]);
+    drop((of_first, of_second));
+    drop((first, second));
+    kernel.restart();
+    recover_dead(&kernel, &directory).unwrap();
+    assert_eq!(settled(kernel.state()), before);
 }

@@ -6,7 +6,7 @@ use surety_kernel::cpu_group::CpuHierarchy;
 use surety_kernel::facts::SchedulerFacts;
 use surety_kernel::journal::Journal;
 use surety_model::record::ThreadInForce;
-use surety_model::workload::{PolicySpec, Task, Workload};
+use surety_model::workload::{Load, PolicySpec, Task, Workload};
 use surety_model::world::WorldError;
 
 /// Refuses members of groups that this machine cannot have; what no kernel can is [`Workload::beyond_kernels`].
@@ -29,9 +29,8 @@ pub(crate) fn check(kernel: &dyn Kernel, has_journal: bool, workload: &Workload)
     let Some(hierarchy) = CpuHierarchy::find(kernel) else {
         return refused(object, WHAT, GroupError::NoController.to_string());
     };
-    let realtime = workload.tasks.iter().find(|task| task.group.is_some() && is_realtime(task));
-    match realtime.filter(|_| hierarchy.needs_realtime_budget(kernel)) {
-        Some(task) => refused(format!("task.{}", task.name), WHAT, GroupError::NoRealtimeBudget.to_string()),
+    match realtime_member(workload).filter(|_| hierarchy.needs_realtime_budget(kernel)) {
+        Some(object) => refused(object, WHAT, GroupError::NoRealtimeBudget.to_string()),
         None => Ok(()),
     }
 }
@@ -43,9 +42,13 @@ fn members(workload: &Workload) -> impl Iterator<Item = (String, &str)> {
     tasks.chain(loads).filter_map(|(object, group)| Some((object, group?)))
 }
 
-fn is_realtime(task: &Task) -> bool {
-    task.reservation.is_none()
-        && matches!(task.policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. })
+/// The first member of a group that is FIFO or RR, by its path in the workload.
+fn realtime_member(workload: &Workload) -> Option<String> {
+    let is_realtime = |policy| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
+    let task = |t: &&Task| t.group.is_some() && t.reservation.is_none() && is_realtime(t.policy);
+    let load = |l: &&Load| l.group.is_some() && is_realtime(l.policy);
+    let of_tasks = workload.tasks.iter().find(task).map(|task| format!("task.{}", task.name));
+    of_tasks.or_else(|| workload.loads.iter().find(load).map(|load| format!("load.{}", load.name)))
 }
 
 /// Makes the groups of a workload, where anybody is in one.
@@ -136,7 +139,8 @@ mod tests {
     fn refusal(kernel: &ScriptedKernel, has_journal: bool, text: &str) -> Option<String> {
         let text = format!("format = 1\n{text}\n[[group]]\nname = \"ui\"\n");
         let workload = toml::read("test", &text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
-        check(kernel, has_journal, &workload).err().map(|error| error.to_string())
+        let error = check(kernel, has_journal, &workload).err()?;
+        Some(format!("{}: {error}", error.object().unwrap_or_default()))
     }
 
     #[test]
@@ -145,13 +149,18 @@ mod tests {
         let jobs = task("period = \"10ms\"\nwork = \"1ms\"");
         let fifo = task("period = \"10ms\"\nwork = \"1ms\"\npolicy = \"fifo:3\"");
         let load = "[[load]]\nname = \"l\"\nkind = \"spinners\"\ngroup = \"ui\"".to_owned();
+        let fifo_load = format!("{load}\npolicy = \"fifo:3\"");
+        let round_robin_load = format!("{load}\npolicy = \"rr:3\"");
         let none = "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"".to_owned();
         for (mounts, has_budgets, has_journal, text, says) in [
             (V1, true, true, &jobs, None),
             (V2, false, true, &jobs, None),
             (V1, true, true, &load, None),
             (V1, true, true, &fifo, Some("CONFIG_RT_GROUP_SCHED")),
+            (V1, true, true, &fifo_load, Some("CONFIG_RT_GROUP_SCHED")),
+            (V1, true, true, &round_robin_load, Some("load.l")),
             (V1, false, true, &fifo, None),
+            (V1, false, true, &fifo_load, None),
             (V1, false, false, &jobs, Some("no journal")),
             ("", false, true, &jobs, Some("no control groups with the `cpu` controller")),
             ("", false, true, &load, Some("no control groups with the `cpu` controller")),

@@ -33,4 +33,10 @@ impl Prepared<'_> {
     pub fn mark(&self) -> Option<String> {
         self.children.as_ref().map(|children| children.mark().to_owned())
     }
+
+    /// Ends programs, then removes the groups of the workload; what the record has to say of these.
+    pub fn end_members(&mut self) -> Vec<String> {
+        self.children = None;
+        self.groups.iter_mut().flat_map(ControlGroups::close).collect()
+    }
 }

@@ -189,7 +189,7 @@ impl World for HostWorld<'_> {
         let results = collect(run.participants);
         prepared.gate.take_left().iter().for_each(|(tid, state)| run.inspector.hear(*tid, state));
         degraded.extend(troubles(workload, &results));
-        prepared.children = None;
+        degraded.extend(prepared.end_members());
         let undo_failures = enforcer.undo();
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
         if let Some(error) = results.iter().find_map(|r| r.trouble(workload)) {

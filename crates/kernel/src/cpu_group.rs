@@ -20,6 +20,9 @@ const CPU: &str = "cpu";
 /// The file by which a group of version 2 gives its children controllers.
 pub const GIVEN: &str = "cgroup.subtree_control";
 
+/// The file that makes a group idle, since Linux 5.15.
+pub const IDLE: &str = "cpu.idle";
+
 /// Which interface the controller has here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -168,9 +171,25 @@ impl CpuHierarchy {
             }
         }
         if settings.idle {
-            write("cpu.idle", "1".to_owned())?;
+            write(IDLE, "1".to_owned())?;
         }
         Ok(())
+    }
+
+    /// Which file [`CpuHierarchy::set`] was refused for because this kernel has none in groups that have the controller.
+    pub fn missing_file(
+        &self,
+        kernel: &dyn Kernel,
+        group: &Path,
+        error: &KernelError,
+    ) -> Option<&'static str> {
+        let weight = match self.version {
+            Version::V1 => "cpu.shares",
+            Version::V2 => "cpu.weight",
+        };
+        let is_missing = error.errno == libc::ENOENT && kernel.exists(&group.join(weight));
+        let optional = [IDLE, self.burst_file()].into_iter();
+        optional.filter(|_| is_missing).find(|file| Path::new(&error.object).ends_with(file))
     }
 
     /// What a group has. A file that this kernel has not says what no group has there.
@@ -186,7 +205,7 @@ impl CpuHierarchy {
             let Some(text) = text(file)? else { return Ok(0) };
             text.parse().map_err(|_| unreadable(group, file))
         };
-        let idle = number("cpu.idle")? == 1;
+        let idle = number(IDLE)? == 1;
         let (weight, runtime, period) = match self.version {
             Version::V1 => {
                 (weight_of(number("cpu.shares")?), number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)

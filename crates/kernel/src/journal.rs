@@ -25,6 +25,7 @@ use crate::transition::Owed;
 
 mod change;
 mod directory;
+mod given;
 mod journalled;
 mod recover;
 mod scratch;

@@ -15,6 +15,7 @@ use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity, SleepingThread};
 use crate::sched::SchedAttr;
 
+mod groups;
 mod rules;
 
 /// What a scripted machine consists of; compare two to see that all was undone.
@@ -141,7 +142,7 @@ impl ScriptedKernel {
         }
     }
 
-    /// Directories made under `parent` come with these files, as those of control groups do.
+    /// Directories made below `parent`, at any depth, come with these files, as those of control groups do.
     pub fn add_template(&self, parent: impl AsRef<Path>, files: &[(&str, &str)]) {
         let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         self.add_dir(parent.as_ref());
@@ -338,6 +339,9 @@ impl Kernel for ScriptedKernel {
     fn read_text(&self, path: &Path) -> Result<String, KernelError> {
         let object = path.display().to_string();
         let script = self.call(Operation::Read, &object)?;
+        if let Some(members) = script.members_text(path) {
+            return members.map_err(|errno| KernelError::new(Operation::Read, object, errno));
+        }
         let text = script.machine.files.get(path).cloned().or_else(|| script.proc_text(path));
         text.ok_or_else(|| KernelError::new(Operation::Read, object, libc::ENOENT))
     }
@@ -345,10 +349,14 @@ impl Kernel for ScriptedKernel {
     fn write_text(&self, path: &Path, text: &str) -> Result<(), KernelError> {
         let object = path.display().to_string();
         let mut script = self.call(Operation::Write, &object)?;
+        let failed = |errno| KernelError::new(Operation::Write, &object, errno);
+        if script.machine.files.contains_key(path) && script.write_to_group(path, text).map_err(failed)? {
+            return Ok(());
+        }
         match script.machine.files.get_mut(path) {
             Some(file) if path.ends_with(GIVEN) => *file = rules::given(file, text),
             Some(file) => text.clone_into(file),
-            None => return Err(KernelError::new(Operation::Write, object, libc::ENOENT)),
+            None => return Err(failed(libc::ENOENT)),
         }
         // Changing how the machine is balanced makes the kernel count its bandwidth anew.
         if path.ends_with("cpuset.sched_load_balance") || path.ends_with("cpuset.cpus.partition") {
@@ -384,7 +392,8 @@ impl Kernel for ScriptedKernel {
         if !script.machine.dirs.insert(path.to_owned()) {
             return Err(KernelError::new(Operation::MakeDir, object, libc::EEXIST));
         }
-        for (name, text) in script.templates.get(parent).cloned().unwrap_or_default() {
+        let template = path.ancestors().skip(1).find_map(|above| script.templates.get(above)).cloned();
+        for (name, text) in template.unwrap_or_default() {
             script.machine.files.insert(path.join(name), text);
         }
         Ok(())
@@ -393,7 +402,9 @@ impl Kernel for ScriptedKernel {
     fn remove_dir(&self, path: &Path) -> Result<(), KernelError> {
         let object = path.display().to_string();
         let mut script = self.call(Operation::RemoveDir, &object)?;
-        if script.machine.dirs.iter().any(|dir| dir.parent() == Some(path)) {
+        if script.machine.dirs.iter().any(|dir| dir.parent() == Some(path))
+            || !script.members(path).is_empty()
+        {
             return Err(KernelError::new(Operation::RemoveDir, object, libc::EBUSY));
         }
         if !script.machine.dirs.remove(path) {

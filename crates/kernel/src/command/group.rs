@@ -7,12 +7,11 @@
 //! To join a group takes the kernel a grace period of RCU (`cgroup_threadgroup_rwsem`). A program whose start is timed inherits the
 //! group from the thread that starts it ([`enter`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use surety_units::Tid;
+use surety_units::{Nanos, Tid};
 
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity};
@@ -114,10 +113,10 @@ pub fn enter(kernel: &dyn Kernel, mark: &str) -> Result<(), KernelError> {
     }
 }
 
-/// Ends everybody in a group and removes it; whether there was one.
+/// Ends everybody in a group and removes it; whether there was one. The calling process is left out: its threads leave by themselves.
 pub(crate) fn end(kernel: &dyn Kernel, path: &Path) -> Result<bool, KernelError> {
     const ROUNDS: u32 = 400;
-    const PAUSE: Duration = Duration::from_millis(5);
+    const PAUSE: Nanos = Nanos::from_millis(5);
     GROUPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, group| group != path);
     if !kernel.exists(path) {
         return Ok(false);
@@ -149,17 +148,35 @@ pub(crate) fn end(kernel: &dyn Kernel, path: &Path) -> Result<bool, KernelError>
         match removed {
             Ok(()) => return Ok(true),
             Err(error) if error.is_gone() && !kernel.exists(path) => return Ok(true),
-            Err(error) if error.errno == libc::EBUSY => std::thread::sleep(PAUSE),
+            // One below it went by itself.
+            Err(error) if error.is_gone() => {}
+            Err(error) if error.errno == libc::EBUSY => kernel.pause(PAUSE),
             Err(error) => return Err(error),
         }
     }
     Err(KernelError::new(Operation::RemoveDir, path.display().to_string(), libc::EBUSY))
 }
 
+/// The processes in a group. A threaded one of version 2 lists only its threads (`cgroup.procs` and `cgroup.kill` are EOPNOTSUPP
+/// there).
 fn members_of(kernel: &dyn Kernel, group: &Path) -> Vec<Tid> {
-    let text = kernel.read_text(&group.join(PROCESSES)).unwrap_or_default();
-    // 0 is a process that this namespace cannot name.
-    text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 0).map(Tid).collect()
+    match kernel.read_text(&group.join(PROCESSES)) {
+        Err(error) if error.errno == libc::EOPNOTSUPP => {
+            let threads = kernel.read_text(&group.join("cgroup.threads")).unwrap_or_default();
+            let process_of = |tid| Some(kernel.owner(tid).ok()?.process);
+            let processes: BTreeSet<Tid> = numbers(&threads).filter_map(process_of).collect();
+            processes.into_iter().collect()
+        }
+        read => numbers(&read.unwrap_or_default()).collect(),
+    }
+}
+
+/// The numbers in a list of members; 0 is one that this namespace cannot name.
+fn numbers(text: &str) -> impl Iterator<Item = Tid> {
+    text.split_ascii_whitespace()
+        .filter_map(|number| number.parse().ok())
+        .filter(|number| *number > 0)
+        .map(Tid)
 }
 
 /// A group and those below it, each before its children.
@@ -206,6 +223,64 @@ mod tests {
                 kernel.add_file(Path::new(PLACE).join(group).join(PROCESSES), "");
             }
             assert_eq!(parent(&kernel), found.map(PathBuf::from), "{mounts}");
+        }
+    }
+
+    /// A group of version 2 with one in it, in which a process of two threads is; ours has one in the outer.
+    fn threaded() -> ScriptedKernel {
+        let kernel = ScriptedKernel::new(1);
+        kernel.add_thread(Tid(7), Tid(7), "program");
+        kernel.add_thread(Tid(8), Tid(7), "second");
+        for (tid, process) in [(7, 7), (8, 7), (kernel.own_pid().0, kernel.own_pid().0)] {
+            kernel.add_file(format!("/proc/{tid}/status"), &format!("Tgid:\t{process}\nUid:\t0\t0\t0\t0\n"));
+        }
+        for (group, threads) in [("surety-1", ""), ("surety-1/surety-in", "8")] {
+            for (file, text) in [
+                ("cgroup.type", "threaded"),
+                (PROCESSES, ""),
+                ("cgroup.threads", threads),
+                ("cgroup.kill", ""),
+            ] {
+                kernel.add_file(Path::new(PLACE).join(group).join(file), text);
+            }
+        }
+        kernel
+    }
+
+    #[test]
+    fn who_is_in_a_threaded_group_is_found_by_threads_and_ends_and_we_do_not() {
+        let path = Path::new(PLACE).join("surety-1");
+        let kernel = threaded();
+        let procs = kernel.read_text(&path.join(PROCESSES)).map_err(|error| error.errno);
+        assert_eq!(procs, Err(libc::EOPNOTSUPP));
+        assert_eq!(end(&kernel, &path), Ok(true));
+        assert!(!kernel.exists(&path) && kernel.thread(Tid(7)).is_none() && kernel.thread(Tid(8)).is_none());
+
+        let (kernel, own) = (threaded(), kernel.own_pid());
+        kernel.write_text(&path.join("cgroup.threads"), &own.to_string()).unwrap();
+        assert_eq!(
+            end(&kernel, &path).map_err(|error| error.errno),
+            Err(libc::EBUSY),
+            "a thread of ours stays"
+        );
+        assert!(kernel.thread(own).is_some() && kernel.thread(Tid(7)).is_none());
+    }
+
+    #[test]
+    fn a_group_that_goes_by_itself_meanwhile_is_no_failure() {
+        let path = Path::new(PLACE).join("surety-1");
+        let removes = |kernel: &ScriptedKernel| -> Vec<usize> {
+            let calls = kernel.calls().into_iter().enumerate();
+            calls.filter(|(_, call)| call.operation == Operation::RemoveDir).map(|(at, _)| at).collect()
+        };
+        let whole = threaded();
+        end(&whole, &path).unwrap();
+        assert_eq!(removes(&whole).len(), 2);
+        for at in removes(&whole) {
+            let kernel = threaded();
+            kernel.fail_at(at, libc::ENOENT);
+            assert_eq!(end(&kernel, &path), Ok(true), "call {at}");
+            assert!(!kernel.exists(&path), "call {at}");
         }
     }
 }

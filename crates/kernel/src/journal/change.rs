@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use surety_units::{CpuSet, Nanos, Tid};
 
+use super::given::undo_given;
 use super::{Entry, EntryId, Journal, JournalError, is_permitted};
 use crate::command::{MARK_VARIABLE, group};
 use crate::cpu_group::GIVEN;
@@ -379,22 +380,6 @@ fn undo_file(kernel: &dyn Kernel, path: &Path, old: &str, set: &str) -> Result<U
     Ok(Undone::Restored)
 }
 
-/// Takes a controller from the children of a control group of version 2 again, where they did not have it before. The file lists
-/// what is given, and what is written to it adds or takes one away.
-fn undo_given(
-    kernel: &dyn Kernel,
-    path: &Path,
-    (now, old): (&str, &str),
-    controller: &str,
-) -> Result<Undone, KernelError> {
-    let lists = |text: &str| text.split_ascii_whitespace().any(|word| word == controller);
-    if lists(old) || !lists(now) {
-        return Ok(Undone::AsBefore);
-    }
-    kernel.write_text(path, &format!("-{controller}"))?;
-    Ok(Undone::Restored)
-}
-
 /// The value in a file's text: the bracketed word where the file lists choices (`none [mq-deadline] bfq`), else
 /// everything without surrounding white space.
 fn chosen(text: &str) -> &str {
@@ -411,22 +396,6 @@ mod tests {
     use super::*;
     use crate::ScriptedKernel;
     use crate::journal::RuntimeDir;
-
-    #[test]
-    fn a_controller_is_taken_from_children_that_did_not_have_it() {
-        let path = Path::new("/sys/fs/cgroup/a/cgroup.subtree_control");
-        for (old, now, undone, written) in [
-            ("memory", "cpu memory\n", Undone::Restored, "memory"),
-            ("", "cpu", Undone::Restored, ""),
-            ("cpu", "cpu", Undone::AsBefore, "cpu"),
-            ("", "cpuset memory", Undone::AsBefore, "cpuset memory"),
-        ] {
-            let kernel = ScriptedKernel::new(1);
-            kernel.add_file(path, now);
-            assert_eq!(undo_file(&kernel, path, old, "+cpu").unwrap(), undone, "{old}, {now}");
-            assert_eq!(kernel.read_text(path).unwrap(), written);
-        }
-    }
 
     /// Taking an I/O scheduler off changes the number back and leaves the tags as they are.
     #[test]
