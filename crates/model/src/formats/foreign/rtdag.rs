@@ -14,7 +14,7 @@ use super::names::Names;
 use super::object::{Object, integer, text};
 use super::{Reading, yaml};
 use crate::distribution::TimeDistribution;
-use crate::promise::{Bound, Comparison, Metric, Promise};
+use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::workload::{
     Instances, Late, Phase, PolicySpec, RaisedEvent, Release, Sleep, Task, TaskBody, Workload,
@@ -99,23 +99,12 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
         phases.extend((last == place).then(|| Phase::Signal(idle.clone())));
         let mut task = node.task(&ours[place], &graph, phases);
         if last == place {
-            task.promises = vec![within(graph.deadline)];
+            task.promises = vec![Promise::response_within(graph.deadline)];
         }
         workload.tasks.push(task);
     }
     workload.events = vec![RaisedEvent { name: idle, times: 1 }];
     Some(workload)
-}
-
-/// Every response within a time.
-fn within(limit: Nanos) -> Promise {
-    Promise {
-        metric: Metric::Response,
-        comparison: Comparison::AtMost,
-        bound: Bound::Time(limit),
-        at: None,
-        over: None,
-    }
 }
 
 impl Graph {
@@ -131,8 +120,7 @@ impl Node {
         let (runtime, deadline) = (self.runtime, self.deadline);
         let (policy, reservation) = match (self.priority, self.cpu) {
             (0, cpu) => {
-                let pinned = PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 };
-                let policy = if cpu.is_some() { pinned } else { PolicySpec::Deadline };
+                let policy = if cpu.is_some() { PolicySpec::edf() } else { PolicySpec::Deadline };
                 (policy, Some(Reservation::implicit(runtime, deadline)))
             }
             (priority, _) => (PolicySpec::Fifo { priority }, None),

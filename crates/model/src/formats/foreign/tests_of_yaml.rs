@@ -81,10 +81,6 @@ fn steps(workload: &Workload, task: usize) -> &[Phase] {
     phases
 }
 
-fn edf() -> PolicySpec {
-    PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 }
-}
-
 #[test]
 fn a_graph_is_tasks_that_wait_for_each_other() {
     let workload = read(GRAPH);
@@ -95,7 +91,7 @@ fn a_graph_is_tasks_that_wait_for_each_other() {
     assert_eq!(steps(&workload, 2), [wait("a-c"), wait("b-c"), run(30), signal("idle")]);
     assert_eq!(workload.events, [RaisedEvent { name: "idle".to_owned(), times: 1 }]);
     let policies: Vec<PolicySpec> = workload.tasks.iter().map(|task| task.policy).collect();
-    assert_eq!(policies, [PolicySpec::Deadline, edf(), PolicySpec::Fifo { priority: 99 }]);
+    assert_eq!(policies, [PolicySpec::Deadline, PolicySpec::edf(), PolicySpec::Fifo { priority: 99 }]);
     let b = &workload.tasks[1];
     assert_eq!(b.reservation, Some(Reservation::implicit(us(110), us(150))));
     assert_eq!((b.cpus, b.jobs), (Some(CpuSet::single(CpuId(2))), Some(10)));
@@ -137,7 +133,7 @@ fn a_set_of_partsim_is_tasks_under_edf() {
     let first = &workload.tasks[0];
     assert_eq!(
         (first.name.as_str(), first.policy, first.cpus),
-        ("t-0", edf(), Some(CpuSet::single(CpuId(1))))
+        ("t-0", PolicySpec::edf(), Some(CpuSet::single(CpuId(1))))
     );
     assert_eq!(first.release, Release::Periodic { period: us(1000), start: us(5), jitter: Nanos::ZERO });
     assert_eq!(first.relative_deadline(), Some(us(900)));
@@ -204,7 +200,10 @@ power_models:
         let workload = on(&set(cpu, code)).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(steps(&workload, 0), [run(ticks)], "{code} on CPU {cpu}");
         assert_eq!(workload.tasks[0].cpus.unwrap().to_string(), cpus);
-        assert_eq!(workload.tasks[0].policy, if cpu == 0 { edf() } else { PolicySpec::Fifo { priority: 1 } });
+        assert_eq!(
+            workload.tasks[0].policy,
+            if cpu == 0 { PolicySpec::edf() } else { PolicySpec::Fifo { priority: 1 } }
+        );
     }
     let told = on(&set(3, "hash")).unwrap_err();
     assert!(
