@@ -161,7 +161,7 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
         ("\"loop\": 1, \"fork\": \"u\", \"run\": 1", "f.json:1:34: there is no thread `u` to fork"),
         (
             "\"run\": 1, \"util_min\": 9",
-            "f.json:1:33: `util_min` has no counterpart as long as CPUs have one speed",
+            "f.json:1:33: `util_min` has no counterpart because all CPUs have one speed",
         ),
         ("\"run\": 1, \"nodes_membind\": [0]", "f.json:1:33: `nodes_membind` has no counterpart"),
         ("\"run\": 1, \"x-class\": \"high\"", "f.json:1:33: unknown key `x-class`"),
