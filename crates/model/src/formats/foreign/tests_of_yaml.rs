@@ -288,6 +288,8 @@ power_models:
         told.contains("f.yml:5:10: island `two` does not know the workload `hash` (it knows bzip2)"),
         "{told}"
     );
+    let slow = set(0, "bzip2").replacen("fixed(10", "fixed(549755813889", 1);
+    assert!(on(&slow).unwrap_err().contains("f.yml:5:10: island `one` takes more than 1099511627776 ticks"));
     assert!(on(&set(4, "bzip2")).unwrap_err().contains("f.yml:4:3: the system has no CPU 4"));
 }
 
