@@ -249,7 +249,7 @@ pub struct GuaranteeArgs {
 pub struct RunArgs {
     /// Workload file, or one of rt-app (.json), rtdag or PARTSim (.yaml, .yml)
     pub workload: PathBuf,
-    /// System file of PARTSim (system.yml) for its tasks: CPUs, schedulers, speeds; the machine of sim has its CPUs, and no overheads
+    /// System file of PARTSim (system.yml) for its tasks: CPUs, schedulers, speeds; `sim` then has these CPUs and no overheads
     #[arg(long, value_name = "FILE", conflicts_with = "ab")]
     pub platform_file: Option<PathBuf>,
     /// Worlds to run in: host, sim, analysis, lab:KERNEL [default: host]

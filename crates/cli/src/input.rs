@@ -57,7 +57,8 @@ pub fn read_on(path: &Path, system: Option<&System>) -> Result<Workload, Failure
     let text = files::read_text(path, LENGTH_MAX).map_err(unreadable)?;
     let dialect = dialect_of(&name, &text);
     if system.is_some() && !dialect.is_some_and(|dialect| dialect.has_system) {
-        let what = format!("{name} is played on any machine: --platform-file is for tasks of PARTSim");
+        let what =
+            format!("{name} is no task set of PARTSim: --platform-file applies to PARTSim task sets only");
         return Err(Failure::new(Code::BadInput, what).help("change the machine with --platform KEY=VALUE"));
     }
     Ok(match dialect {

@@ -171,6 +171,12 @@ impl Promise {
         Ok(Promise { metric: *metric, comparison: *comparison, bound, at, over })
     }
 
+    /// `response <= T`, of every activation.
+    pub const fn response_within(limit: Nanos) -> Promise {
+        let (metric, comparison) = (Metric::Response, Comparison::AtMost);
+        Promise { metric, comparison, bound: Bound::Time(limit), at: None, over: None }
+    }
+
     /// The time limit of a `response <= T` or `< T` promise.
     pub fn response_limit(&self) -> Option<Nanos> {
         match (self.metric, self.comparison, self.bound) {
@@ -315,6 +321,8 @@ mod tests {
             let promise = Promise::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
             assert_eq!(promise.to_string(), text);
         }
+        let within = Promise::response_within(Nanos::from_millis(40));
+        assert_eq!(Promise::parse("response <= 40ms").unwrap(), within);
         let spaced = Promise::parse("  response<=40ms@99%  ").unwrap();
         assert_eq!(spaced.to_string(), "response <= 40ms @ 99%");
     }

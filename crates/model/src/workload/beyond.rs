@@ -42,8 +42,8 @@ impl Workload {
     fn beyond_groups(&self) -> Option<(String, &'static str)> {
         let was_there = |task: &&Task| matches!(task.body, TaskBody::Match(_)) || task.thread_of().is_some();
         if let Some(task) = self.tasks.iter().filter(|task| task.group.is_some()).find(was_there) {
-            let why = "who was not made for the run is not moved into a control group; leave `group` out, or give it to the \
-                       task of the whole program";
+            let why = "threads that existed before the run are not moved into a control group; leave `group` out, or give it to \
+                       the task of the whole program";
             return Some((format!("task.{}", task.name), why));
         }
         if let Some(group) = self.groups.iter().find(|group| group.io_weight.is_some()) {

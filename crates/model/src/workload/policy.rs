@@ -122,6 +122,11 @@ impl PolicyRow {
 }
 
 impl PolicySpec {
+    /// Earliest deadline first as no kernel has it: a thread may have CPUs of its own under a reservation.
+    pub const fn edf() -> PolicySpec {
+        PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 }
+    }
+
     /// The word of its row.
     pub fn word(self) -> &'static str {
         match self {
@@ -221,6 +226,7 @@ mod tests {
     fn rows_and_policies_say_the_same() {
         let slice = Some(Nanos::from_millis(2));
         let all = PolicyParameters { priority: 7, nice: -3, slice, latency_nice: None };
+        assert!(POLICIES.iter().any(|row| row.with(all) == PolicySpec::edf()));
         for row in POLICIES {
             let policy = row.with(all);
             let taken = policy.parameters();

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use surety_analysis::overheads::{Interruption, all_at_most};
 use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
 use surety_model::plan::{Plan, PlannedReservation};
-use surety_model::platform::{Enforcement, Platform};
+use surety_model::platform::{Enforcement, Platform, TimerRules};
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::reservation::Reservation;
 use surety_units::{Nanos, Probability};
@@ -156,6 +156,11 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
         times.push(("the realtime limit's period", limit.period, Nanos::from_micros(100), TIME_MAX));
         times.push(("the realtime limit's budget", limit.runtime, Nanos::ZERO, limit.period));
     }
+    times.extend(
+        platform
+            .timers
+            .map(|rules| ("the platform's `timers.slack`", rules.slack, Nanos::ZERO, TimerRules::SLACK_MAX)),
+    );
     for (what, value, least, most) in times {
         if value < least || value > most {
             let most = format!("{} to {}", least.to_exact_string(), most.to_exact_string());
@@ -165,6 +170,22 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
     let (part, whole) = platform.deadline_cap.ratio();
     if whole == 0 || part > whole || whole > 1 << 40 {
         return too_much("the platform's `deadline_cap`", format!("{part}/{whole}"), "1".to_owned());
+    }
+    rules(platform)
+}
+
+/// What the platform has otherwise than its kernel, which `--platform` would refuse as well.
+fn rules(platform: &Platform) -> Result<(), CheckError> {
+    let too_much = |what, value: String, most: String| Err(CheckError::TooMuch { what, value, most });
+    let words: Vec<&str> = platform.features.iter().map(String::as_str).collect();
+    if !words.is_empty()
+        && let Err(why) = platform.clone().set_features(&words)
+    {
+        return too_much("the platform's `features`", words.join(" "), why);
+    }
+    if platform.has_late_timers() && platform.enforcement == Enforcement::Exact {
+        let most = "true, or `enforcement` on the tick, since exact budgets end on such a timer".to_owned();
+        return too_much("the platform's `timers.high_resolution`", "false".to_owned(), most);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::{Left, Plan};
-use surety_model::platform::{CpuSpec, Platform};
+use surety_model::platform::{CpuSpec, Enforcement, Platform, TimerRules};
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::workload::{Arrivals, Irq, Task, Workload};
 use surety_units::{Bandwidth, Nanos};
@@ -64,6 +64,10 @@ fn requests(claims: &mut [Claim], with_rate: bool) -> &mut RequestClaim {
 
 fn promised<'a>(claims: &'a mut [Claim], now: &str) -> &'a mut Promise {
     &mut claims.iter_mut().find(|claim| claim.promise.to_string() == now).unwrap().promise
+}
+
+fn slack(slack: Nanos) -> TimerRules {
+    TimerRules { slack, ..TimerRules::default() }
 }
 
 #[test]
@@ -141,6 +145,16 @@ fn every_altered_place_of_a_plan_is_named() {
         ("class_order", |p, _| p.platform.schedulers = vec!["fair".to_owned(); 3_000]),
         ("no scheduler `x`", |p, _| p.platform.schedulers[2] = "x".to_owned()),
         ("base_slice", |p, _| p.platform.base_slice = Nanos::ZERO),
+        ("`features`: SLOW, outside", |p, _| p.platform.features = vec!["SLOW".to_owned()]),
+        ("WA_BIAS is on in the simulator", |p, _| p.platform.features = vec!["NO_WA_BIAS".to_owned()]),
+        ("`timers.slack`: -1ns", |p, _| p.platform.timers = Some(slack(Nanos::new(-1)))),
+        ("`timers.slack`: 1000000001ns", |p, _| {
+            p.platform.timers = Some(slack(TimerRules::SLACK_MAX + Nanos::new(1)))
+        }),
+        ("`timers.high_resolution`: false", |p, _| {
+            p.platform.enforcement = Enforcement::Exact;
+            p.platform.timers = Some(TimerRules { high_resolution: false, ..TimerRules::default() });
+        }),
         ("its work", |_, c| response(c).work = ClaimedWork::Constant(Nanos::new(i64::MAX))),
     ];
     let example = example();
@@ -218,6 +232,17 @@ fn every_altered_place_of_a_written_proof_is_told() {
             assert!(error.contains("digest"), "{planned} {step}: {error}");
         }
     }
+}
+
+#[test]
+fn rules_of_a_platform_within_their_limits_are_no_alteration() {
+    let Planned { mut plan, claims, .. } = example();
+    plan.platform.features = vec!["NO_RUN_TO_PARITY".to_owned(), "NEXT_BUDDY".to_owned()];
+    plan.platform.timers = Some(TimerRules { high_resolution: false, ..slack(TimerRules::SLACK_MAX) });
+    super::altered::unaltered(&plan, &claims).unwrap();
+    plan.platform.enforcement = Enforcement::Exact;
+    plan.platform.timers = Some(slack(Nanos::ZERO));
+    super::altered::unaltered(&plan, &claims).unwrap();
 }
 
 #[test]

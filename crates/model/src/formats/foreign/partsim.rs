@@ -15,7 +15,7 @@ use super::item::{Item, Value};
 use super::names::Names;
 use super::object::{Object, text};
 use super::{Reading, yaml};
-use crate::promise::{Bound, Comparison, Metric, Promise};
+use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::workload::{Instances, Late, PolicySpec, RaisedEvent, Release, Sleep, Task, TaskBody, Workload};
 
@@ -159,7 +159,7 @@ impl<'j> Thread<'j> {
             return None;
         };
         let policy = match island.scheduler {
-            Scheduler::Edf => PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 },
+            Scheduler::Edf => PolicySpec::edf(),
             Scheduler::TrueFifo => PolicySpec::Fifo { priority: 1 },
         };
         if self.budget.is_some() && island.scheduler != Scheduler::Edf {
@@ -173,13 +173,6 @@ impl<'j> Thread<'j> {
         }
         let all = (island.first..island.first + island.cpus).map(CpuId).collect();
         let cpus = if island.is_global { all } else { CpuSet::single(CpuId(self.cpu)) };
-        let promise = Promise {
-            metric: Metric::Response,
-            comparison: Comparison::AtMost,
-            bound: Bound::Time(self.deadline),
-            at: None,
-            over: None,
-        };
         let (period, start) = (self.period, self.start);
         Some(Task {
             name: self.name.clone(),
@@ -194,7 +187,7 @@ impl<'j> Thread<'j> {
             jobs: None,
             timer_slack: None,
             sleep: Sleep::Absolute,
-            promises: vec![promise],
+            promises: vec![Promise::response_within(self.deadline)],
             reservation: self.budget,
         })
     }
@@ -222,8 +215,7 @@ fn budget(reading: &mut Reading, object: &Object<'_>) -> Option<Reservation> {
     };
     let micros = Nanos::from_micros;
     let reservation = Reservation::implicit(micros(runtime.unwrap_or(0)), micros(period));
-    let edf = PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 };
-    if let Err(error) = edf.check_reservation(&reservation) {
+    if let Err(error) = PolicySpec::edf().check_reservation(&reservation) {
         let help = "a server has 0 < cbs_runtime <= cbs_period".to_owned();
         reading.wrong(&object.span_of("cbs_runtime"), error.to_string(), Some(help));
         return None;

@@ -14,7 +14,7 @@ use super::names::Names;
 use super::object::{Object, integer, text};
 use super::{Reading, yaml};
 use crate::distribution::TimeDistribution;
-use crate::promise::{Bound, Comparison, Metric, Promise};
+use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::workload::{
     Instances, Late, Phase, PolicySpec, RaisedEvent, Release, Sleep, Task, TaskBody, Workload,
@@ -57,7 +57,7 @@ struct Node {
     runtime: Nanos,
     deadline: Nanos,
     cpu: Option<CpuId>,
-    priority: u32,
+    policy: PolicySpec,
     span: Range<usize>,
 }
 
@@ -77,7 +77,8 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
     for key in UNUSED {
         root.get(reading, key);
     }
-    root.finish(reading, |_| false);
+    // Without a graph nobody has asked for what its tasks are.
+    root.finish(reading, |key| graph.is_none() && key.starts_with("tasks_"));
     let (graph, nodes) = (graph?, nodes?);
     let (first, last) = ends(reading, &root, &graph)?;
     let mut workload = Workload { title, duration: graph.whole(), ..Workload::default() };
@@ -87,7 +88,8 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
     let idle = events.of("idle");
     for (place, node) in nodes.iter().enumerate() {
         reading.place(format!("task.{}", ours[place]), &node.span);
-        let mut edge = |from: usize, to: usize| events.of(&format!("{}-{}", ours[from], ours[to]));
+        // `>` is in no name of ours: edges of other tasks have other keys.
+        let mut edge = |from: usize, to: usize| events.of(&format!("{}>{}", ours[from], ours[to]));
         let into: Vec<String> =
             (0..graph.count).filter(|from| graph.edges[*from][place]).map(|from| edge(from, place)).collect();
         let out: Vec<String> =
@@ -99,23 +101,12 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
         phases.extend((last == place).then(|| Phase::Signal(idle.clone())));
         let mut task = node.task(&ours[place], &graph, phases);
         if last == place {
-            task.promises = vec![within(graph.deadline)];
+            task.promises = vec![Promise::response_within(graph.deadline)];
         }
         workload.tasks.push(task);
     }
     workload.events = vec![RaisedEvent { name: idle, times: 1 }];
     Some(workload)
-}
-
-/// Every response within a time.
-fn within(limit: Nanos) -> Promise {
-    Promise {
-        metric: Metric::Response,
-        comparison: Comparison::AtMost,
-        bound: Bound::Time(limit),
-        at: None,
-        over: None,
-    }
 }
 
 impl Graph {
@@ -128,22 +119,13 @@ impl Graph {
 
 impl Node {
     fn task(&self, name: &str, graph: &Graph, phases: Vec<Phase>) -> Task {
-        let (runtime, deadline) = (self.runtime, self.deadline);
-        let (policy, reservation) = match (self.priority, self.cpu) {
-            (0, cpu) => {
-                let pinned = PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 };
-                let policy = if cpu.is_some() { pinned } else { PolicySpec::Deadline };
-                (policy, Some(Reservation::implicit(runtime, deadline)))
-            }
-            (priority, _) => (PolicySpec::Fifo { priority }, None),
-        };
         Task {
             name: name.to_owned(),
             body: TaskBody::Phases(phases),
             release: Release::Periodic { period: graph.period, start: Nanos::ZERO, jitter: Nanos::ZERO },
             spacing: None,
             late: Late::Queue,
-            policy,
+            policy: self.policy,
             group: None,
             instances: Instances::Count(1),
             cpus: self.cpu.map(CpuSet::single),
@@ -151,9 +133,25 @@ impl Node {
             timer_slack: None,
             sleep: Sleep::Absolute,
             promises: Vec::new(),
-            reservation,
+            reservation: self.reservation(),
         }
     }
+
+    fn reservation(&self) -> Option<Reservation> {
+        self.policy.takes_reservation().then(|| Reservation::implicit(self.runtime, self.deadline))
+    }
+}
+
+/// The policy of each task. Those that have no priority are of one class: where one of them has a CPU of its own all are `edf`, since
+/// no kernel gives SCHED_DEADLINE to that one.
+fn policies(cpus: &[i64], priorities: &[i64]) -> Vec<PolicySpec> {
+    let is_pinned = cpus.iter().zip(priorities).any(|(cpu, priority)| *cpu >= 0 && *priority == 0);
+    let of_deadlines = if is_pinned { PolicySpec::edf() } else { PolicySpec::Deadline };
+    let of = |priority: &i64| match u32::try_from(*priority) {
+        Ok(priority) if priority > 0 => PolicySpec::Fifo { priority },
+        _ => of_deadlines,
+    };
+    priorities.iter().map(of).collect()
 }
 
 /// A key that has to be there.
@@ -262,7 +260,8 @@ fn nodes(reading: &mut Reading, root: &Object<'_>, count: usize) -> Option<Vec<N
     let names = names.and_then(|item| list(reading, "tasks_name", item, count));
     types(reading, root, count);
     let wcets = numbers(reading, root, ("tasks_wcet", MICROS), None, count);
-    let runtimes = numbers(reading, root, ("tasks_runtime", MICROS), wcets.clone(), count);
+    let otherwise = wcets.clone().unwrap_or_default();
+    let runtimes = numbers(reading, root, ("tasks_runtime", MICROS), Some(otherwise), count);
     let deadlines = numbers(reading, root, ("tasks_rel_deadline", MICROS), None, count);
     let last = i64::from(CpuSet::LIMIT) - 1;
     let cpus = numbers(reading, root, ("tasks_affinity", -1..=last), None, count);
@@ -270,6 +269,7 @@ fn nodes(reading: &mut Reading, root: &Object<'_>, count: usize) -> Option<Vec<N
     let ratios = ratios(reading, root, count);
     let (names, wcets, runtimes, deadlines) = (names?, wcets?, runtimes?, deadlines?);
     let (cpus, priorities, ratios) = (cpus?, priorities?, ratios?);
+    let policies = policies(&cpus, &priorities);
     let mut nodes = Vec::with_capacity(count);
     for (place, name) in names.iter().enumerate() {
         let theirs = text(reading, "tasks_name", name)?.to_owned();
@@ -281,15 +281,15 @@ fn nodes(reading: &mut Reading, root: &Object<'_>, count: usize) -> Option<Vec<N
             runtime: micros(&runtimes),
             deadline: micros(&deadlines),
             cpu: u32::try_from(cpus[place]).ok().map(CpuId),
-            priority: u32::try_from(priorities[place]).unwrap_or(0),
+            policy: policies[place],
             span: name.span.clone(),
         };
         if nodes.iter().any(|other: &Node| other.theirs == node.theirs) {
             let help = "give each its own name".to_owned();
             reading.wrong(&name.span, format!("two tasks are called `{}`", node.theirs), Some(help));
         }
-        if node.priority == 0
-            && let Err(error) = Reservation::implicit(node.runtime, node.deadline).check()
+        if let Some(reservation) = node.reservation()
+            && let Err(error) = node.policy.check_reservation(&reservation)
         {
             let help =
                 format!("`tasks_runtime` and `tasks_rel_deadline` of `{}` are its budget", node.theirs);

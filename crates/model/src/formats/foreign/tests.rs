@@ -157,15 +157,11 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
     for (body, expected) in [
         ("\"mem\": 5, \"run\": 1", "f.json:1:23: the event `mem` has no counterpart"),
         ("\"iorun\": 5, \"run\": 1", "f.json:1:23: the event `iorun` has no counterpart"),
-        (
-            "\"fork\": \"t\", \"run\": 1",
-            "f.json:1:23: `t` is forked more than 10000 times (give the thread that",
-        ),
+        ("\"loop\": 1, \"fork\": \"t\", \"run\": 1", "f.json:1:34: `t` forks itself (fork from"),
         ("\"loop\": 1, \"fork\": \"u\", \"run\": 1", "f.json:1:34: there is no thread `u` to fork"),
-        ("\"loop\": 1, \"delay\": 5, \"fork\": \"t\", \"run\": 1", "`t`, which is forked, has a `delay`"),
         (
             "\"run\": 1, \"util_min\": 9",
-            "f.json:1:33: `util_min` has no counterpart as long as CPUs have one speed",
+            "f.json:1:33: `util_min` has no counterpart because all CPUs have one speed",
         ),
         ("\"run\": 1, \"nodes_membind\": [0]", "f.json:1:33: `nodes_membind` has no counterpart"),
         ("\"run\": 1, \"x-class\": \"high\"", "f.json:1:33: unknown key `x-class`"),
@@ -223,6 +219,33 @@ fn a_forked_thread_waits_until_it_is_begun() {
     assert_eq!(counts, [1, 2, 20, 10].map(Instances::Count));
     assert!(workload.tasks[2..].iter().all(|task| task.jobs == Some(1)));
     assert_eq!(workload.tasks[2].policy, PolicySpec::Fair { nice: 4, slice: None });
+}
+
+/// The copies of B would fork C, too: C is begun twice, and not once.
+#[test]
+fn forks_that_cannot_be_counted_are_refused_with_their_place() {
+    let b = "\"B\": { \"loop\": 1, \"fork\": \"C\", \"run\": 1 }";
+    for (threads, expected) in [
+        (
+            format!("{b}, \"A\": {{ \"loop\": 1, \"fork\": \"B\", \"run\": 1 }}"),
+            "f.json:1:32: `C` is forked by `B`, which is itself forked",
+        ),
+        (
+            b.replacen("loop\": 1", "instance\": 0", 1),
+            "f.json:1:36: `C` is forked by `B`, which has no instance",
+        ),
+        (b.replacen("loop\": 1", "loop\": 10001", 1), "f.json:1:36: `C` is forked more than 10000 times"),
+        (b.replacen("loop\": 1", "loop\": -1", 1), "f.json:1:33: `C` is forked more than 10000 times"),
+        (
+            b.replacen("C", "A", 1) + ", \"A\": { \"delay\": 5, \"run\": 1 }",
+            "f.json:1:32: `A`, which is forked, has a `delay`",
+        ),
+    ] {
+        let c = "\"C\": { \"instance\": 0, \"loop\": 1, \"run\": 1 }";
+        let text = format!("{{ \"tasks\": {{ {threads}, {c} }} }}");
+        let error = dialect_of("f.json", "").unwrap().read("f.json", &text).expect_err(&text);
+        assert!(error.list.len() == 1 && error.to_string().contains(expected), "{text}\n{error}");
+    }
 }
 
 /// A phase that says what its thread says changes nothing.

@@ -81,10 +81,6 @@ fn steps(workload: &Workload, task: usize) -> &[Phase] {
     phases
 }
 
-fn edf() -> PolicySpec {
-    PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 }
-}
-
 #[test]
 fn a_graph_is_tasks_that_wait_for_each_other() {
     let workload = read(GRAPH);
@@ -95,7 +91,7 @@ fn a_graph_is_tasks_that_wait_for_each_other() {
     assert_eq!(steps(&workload, 2), [wait("a-c"), wait("b-c"), run(30), signal("idle")]);
     assert_eq!(workload.events, [RaisedEvent { name: "idle".to_owned(), times: 1 }]);
     let policies: Vec<PolicySpec> = workload.tasks.iter().map(|task| task.policy).collect();
-    assert_eq!(policies, [PolicySpec::Deadline, edf(), PolicySpec::Fifo { priority: 99 }]);
+    assert_eq!(policies, [PolicySpec::edf(), PolicySpec::edf(), PolicySpec::Fifo { priority: 99 }]);
     let b = &workload.tasks[1];
     assert_eq!(b.reservation, Some(Reservation::implicit(us(110), us(150))));
     assert_eq!((b.cpus, b.jobs), (Some(CpuSet::single(CpuId(2))), Some(10)));
@@ -103,6 +99,84 @@ fn a_graph_is_tasks_that_wait_for_each_other() {
     assert_eq!((workload.duration, workload.title.as_deref()), (Some(us(3000)), Some("g")));
     assert_eq!(workload.tasks[2].promises[0].response_limit(), Some(us(290)));
     assert!(b.promises.is_empty());
+}
+
+/// Pinned ones and others compete by their deadlines, so they are of one class; who has a priority does not count.
+#[test]
+fn the_tasks_of_a_graph_without_priority_are_of_one_class() {
+    for (affinity, policy, pinned) in [
+        ("[-1, -1, -1]", PolicySpec::Deadline, [false; 3]),
+        ("[-1, -1, 0]", PolicySpec::Deadline, [false, false, true]),
+        ("[0, -1, -1]", PolicySpec::edf(), [true, false, false]),
+        ("[0, 1, -1]", PolicySpec::edf(), [true, true, false]),
+    ] {
+        let workload = read(&GRAPH.replacen("[-1, 2, 0]", affinity, 1));
+        let policies: Vec<PolicySpec> = workload.tasks.iter().map(|task| task.policy).collect();
+        assert_eq!(policies, [policy, policy, PolicySpec::Fifo { priority: 99 }], "{affinity}");
+        let are_pinned: Vec<bool> = workload.tasks.iter().map(|task| task.cpus.is_some()).collect();
+        assert_eq!(are_pinned, pinned, "{affinity}");
+    }
+}
+
+/// 50 us in 90 us: less than a period of the kernel's.
+#[test]
+fn budgets_of_a_graph_have_the_limits_of_their_class() {
+    let short = |affinity: &str| {
+        let text = GRAPH.replacen("[20, 110, 40]", "[50, 110, 40]", 1).replacen("[100, 150", "[90, 150", 1);
+        try_read(&text.replacen("[-1, 2, 0]", affinity, 1))
+    };
+    let workload = short("[-1, 2, 0]").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(workload.tasks[0].reservation, Some(Reservation::implicit(us(50), us(90))));
+    let told = short("[-1, -1, -1]").unwrap_err();
+    assert!(told.contains("f.yml:7:14: ") && told.contains("period"), "{told}");
+}
+
+/// Of which both edges would be called `a-b-c`.
+#[test]
+fn edges_of_other_tasks_are_other_events() {
+    let workload = read(
+        "dag_name: \"g\"
+n_tasks: 4
+repetitions: 1
+hyperperiod: 900
+dag_period: 900
+dag_deadline: 900
+tasks_name: [\"a\", \"a-b\", \"b-c\", \"c\"]
+tasks_wcet: [10, 10, 10, 10]
+tasks_rel_deadline: [200, 200, 200, 200]
+tasks_affinity: [-1, -1, -1, -1]
+adjacency_matrix: [[0, 1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 0]]
+",
+    );
+    let signalled = |task: usize| {
+        let names = steps(&workload, task).iter().filter_map(|phase| match phase {
+            Phase::Signal(name) => Some(name.as_str()),
+            _ => None,
+        });
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(signalled(0), ["a-a-b", "a-b-c"]);
+    assert_eq!((signalled(1), signalled(2)), (vec!["a-b-c-2"], vec!["b-c-c"]));
+    let waits = |name: &str| Phase::Wait(name.to_owned());
+    assert_eq!(steps(&workload, 2)[0], waits("a-b-c"));
+    assert_eq!(steps(&workload, 3)[..2], [waits("a-b-c-2"), waits("b-c-c")]);
+}
+
+/// A key that is missing, and those that cannot be read without it.
+#[test]
+fn what_is_missing_in_a_graph_is_told_once() {
+    for (key, without) in [("tasks_wcet", "tasks_runtime"), ("n_tasks", ""), ("adjacency_matrix", "")] {
+        let kept = |line: &&str| {
+            let is = |key: &str| !key.is_empty() && line.starts_with(key);
+            !is(key)
+                && !is(without)
+                && (key != "adjacency_matrix" || !line.trim_start().starts_with(['[', ']']))
+        };
+        let text: Vec<&str> = GRAPH.lines().filter(kept).collect();
+        let error = dialect_of("f.yml", GRAPH).unwrap().read("f.yml", &text.join("\n")).unwrap_err();
+        assert_eq!(error.list.len(), 1, "{key}: {error}");
+        assert!(error.list[0].message.contains(&format!("`{key}` is missing")), "{error}");
+    }
 }
 
 #[test]
@@ -137,7 +211,7 @@ fn a_set_of_partsim_is_tasks_under_edf() {
     let first = &workload.tasks[0];
     assert_eq!(
         (first.name.as_str(), first.policy, first.cpus),
-        ("t-0", edf(), Some(CpuSet::single(CpuId(1))))
+        ("t-0", PolicySpec::edf(), Some(CpuSet::single(CpuId(1))))
     );
     assert_eq!(first.release, Release::Periodic { period: us(1000), start: us(5), jitter: Nanos::ZERO });
     assert_eq!(first.relative_deadline(), Some(us(900)));
@@ -204,13 +278,18 @@ power_models:
         let workload = on(&set(cpu, code)).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(steps(&workload, 0), [run(ticks)], "{code} on CPU {cpu}");
         assert_eq!(workload.tasks[0].cpus.unwrap().to_string(), cpus);
-        assert_eq!(workload.tasks[0].policy, if cpu == 0 { edf() } else { PolicySpec::Fifo { priority: 1 } });
+        assert_eq!(
+            workload.tasks[0].policy,
+            if cpu == 0 { PolicySpec::edf() } else { PolicySpec::Fifo { priority: 1 } }
+        );
     }
     let told = on(&set(3, "hash")).unwrap_err();
     assert!(
         told.contains("f.yml:5:10: island `two` does not know the workload `hash` (it knows bzip2)"),
         "{told}"
     );
+    let slow = set(0, "bzip2").replacen("fixed(10", "fixed(549755813889", 1);
+    assert!(on(&slow).unwrap_err().contains("f.yml:5:10: island `one` takes more than 1099511627776 ticks"));
     assert!(on(&set(4, "bzip2")).unwrap_err().contains("f.yml:4:3: the system has no CPU 4"));
 }
 

@@ -97,7 +97,16 @@ impl Code<'_> {
     pub(super) fn phase(&self, reading: &mut Reading, island: &Island, file: &File) -> Option<Vec<Phase>> {
         Some(vec![match self.kind {
             Kind::Fixed(cost, workload) => match island.ticks(cost, workload) {
-                Ok(ticks) => Phase::Run(TimeDistribution::Constant(Nanos::from_micros(ticks))),
+                Ok(ticks) if ticks <= TICKS_MAX => {
+                    Phase::Run(TimeDistribution::Constant(Nanos::from_micros(ticks)))
+                }
+                Ok(_) => {
+                    let message = format!("{} takes more than {TICKS_MAX} ticks for this", described(island));
+                    let help =
+                        format!("lower {cost}, or look at the speed that its model has for `{workload}`");
+                    reading.wrong(&self.span, message, Some(help));
+                    return None;
+                }
                 Err(help) => {
                     let message = format!("{} does not know the workload `{workload}`", described(island));
                     reading.wrong(&self.span, message, Some(help));

@@ -91,7 +91,7 @@ impl System {
 }
 
 impl Island {
-    /// The ticks that an instruction takes, rounded up as PARTSim does.
+    /// The ticks that an instruction takes, rounded up as PARTSim does; as many as there are where it is slower.
     ///
     /// # Errors
     /// A workload of which it does not know how fast it is, and which ones it knows.
@@ -107,9 +107,7 @@ impl Island {
                 });
             }
         };
-        let ticks = (cost as f64 / speed).ceil();
-        // Beyond any run: a workload whose jobs never end.
-        Ok(if ticks < 1e15 { ticks as i64 } else { 1_000_000_000_000_000 })
+        Ok((cost as f64 / speed).ceil() as i64)
     }
 }
 
@@ -145,6 +143,10 @@ fn islands(
         reading.wrong(&root.span, message, Some(help));
         return None;
     };
+    if items.is_empty() {
+        let help = "write an island with its `numcpus`".to_owned();
+        reading.wrong(&root.span_of("cpu_islands"), "`cpu_islands` is empty".to_owned(), Some(help));
+    }
     let mut islands: Vec<Island> = Vec::new();
     for item in items {
         let first = islands.iter().map(|island| island.cpus).sum();
@@ -431,6 +433,12 @@ power_models:
             (Ok(20), Err("did you mean `hash`?".to_owned()))
         );
         assert!(system.island_of(6).is_none());
+    }
+
+    #[test]
+    fn a_system_without_cpus_is_refused() {
+        let told = read("power_models: []\ncpu_islands: []\n").unwrap_err();
+        assert!(told.contains("system.yml:2:1: `cpu_islands` is empty (write an island"), "{told}");
     }
 
     #[test]

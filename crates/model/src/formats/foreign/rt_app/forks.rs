@@ -1,7 +1,7 @@
 //! `fork`: threads that others begin. One becomes a task with an instance for each time that the event comes, which waits until
 //! it was begun and then does all of its passes as one job.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::formats::foreign::Reading;
@@ -50,22 +50,14 @@ impl Forks {
         workload: &mut Workload,
     ) {
         let mut counts: BTreeMap<&str, (u64, &Range<usize>)> = BTreeMap::new();
+        let targets = self.list.iter().filter_map(|fork| threads.get(&fork.target));
+        let forked: BTreeSet<&str> = targets.map(|thread| thread.name.as_str()).collect();
         for fork in &self.list {
             let target = fork.target.as_str();
-            let known = threads.contains_key(target);
-            let runs = workload.task(&fork.task).map(|task| task.instances.on(1)).filter(|count| *count > 0);
-            let of_each = fork.times;
-            let total = match (known, runs, of_each) {
-                (true, Some(instances), Some(times)) => u64::from(instances).checked_mul(times),
-                _ => None,
-            };
             let before = counts.get(target).map_or(0, |(count, _)| *count);
-            match total.and_then(|total| total.checked_add(before)).filter(|all| *all <= THREADS_MAX) {
-                Some(all) => drop(counts.insert(target, (all, &fork.span))),
-                None => {
-                    let (message, help) = refusal(target, known, runs.is_some());
-                    reading.wrong(&fork.span, message, Some(help));
-                }
+            match fork.all(threads, &forked, workload, before) {
+                Ok(all) => drop(counts.insert(target, (all, &fork.span))),
+                Err((message, help)) => reading.wrong(&fork.span, message, Some(help.to_owned())),
             }
         }
         for (target, (count, span)) in counts {
@@ -75,17 +67,37 @@ impl Forks {
     }
 }
 
-/// What is told of a thread that is not begun.
-fn refusal(target: &str, is_known: bool, runs: bool) -> (String, String) {
-    if !is_known {
-        return (format!("there is no thread `{target}` to fork"), "name one of `tasks`".to_owned());
+impl Fork {
+    /// How often the thread of a fork is begun with this fork counted, which was begun `before` times without it; else why that is not
+    /// known, and what to do. Those of a thread that is itself `forked` are not counted: its copies would fork, too.
+    fn all(
+        &self,
+        threads: &BTreeMap<String, Task>,
+        forked: &BTreeSet<&str>,
+        workload: &Workload,
+        before: u64,
+    ) -> Result<u64, (String, &'static str)> {
+        let Fork { target, task, times, .. } = self;
+        let Some(thread) = threads.get(target) else {
+            return Err((format!("there is no thread `{target}` to fork"), "name one of `tasks`"));
+        };
+        let other = "fork from a thread that runs from the beginning and that none forks";
+        if thread.name == *task {
+            return Err((format!("`{target}` forks itself"), other));
+        }
+        if forked.contains(task.as_str()) {
+            return Err((format!("`{target}` is forked by `{task}`, which is itself forked"), other));
+        }
+        let instances = workload.task(task).map_or(0, |task| task.instances.on(1));
+        if instances == 0 {
+            return Err((format!("`{target}` is forked by `{task}`, which has no instance"), other));
+        }
+        let total = times.and_then(|times| u64::from(instances).checked_mul(times)?.checked_add(before));
+        total.filter(|total| *total <= THREADS_MAX).ok_or_else(|| {
+            let help = "give the thread that forks it a `loop` with an end";
+            (format!("`{target}` is forked more than {THREADS_MAX} times"), help)
+        })
     }
-    if !runs {
-        let help = "fork from a thread that runs from the beginning".to_owned();
-        return (format!("`{target}` is forked by a thread that is itself forked, or has no instance"), help);
-    }
-    let message = format!("`{target}` is forked more than {THREADS_MAX} times");
-    (message, "give the thread that forks it a `loop` with an end".to_owned())
 }
 
 /// The event that is raised for each.

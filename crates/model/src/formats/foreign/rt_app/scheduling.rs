@@ -93,7 +93,7 @@ fn slice(reading: &mut Reading, object: &Object<'_>, budget: Option<Nanos>) -> O
 fn refuse_unsupported(reading: &mut Reading, object: &Object<'_>) {
     for key in ["util_min", "util_max"] {
         if object.integer(reading, key, -1..=1024).is_some_and(|clamp| clamp != -1) {
-            let message = format!("`{key}` has no counterpart as long as CPUs have one speed here");
+            let message = format!("`{key}` has no counterpart because all CPUs have one speed");
             reading.wrong(&object.span_of(key), message, Some("leave it out".to_owned()));
         }
     }
