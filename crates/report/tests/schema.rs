@@ -10,14 +10,14 @@ use serde_json::Value;
 use shared::{plan, records, rows};
 use surety_model::plan::{Plan, PlannedDisk, PlannedStream};
 use surety_model::platform::{
-    CpuSpec, Enforcement, IdleState, OtherReservation, Overheads, RealtimeDemand, RealtimeLimit,
+    CpuSpec, Enforcement, IdleState, OtherReservation, Overheads, RealtimeDemand, RealtimeLimit, TimerRules,
 };
-use surety_model::record::NextLargest;
+use surety_model::record::{CpuTimers, NextLargest};
 use surety_model::reservation::DiskReservation;
 use surety_report::json::{RECORD_SCHEMA, record_json};
 use surety_report::plan_file::{PlanFileError, plan_from_json, plan_to_json};
 use surety_report::{Report, Summary, summary, summary_of_all};
-use surety_units::{Bytes, CpuSet, Nanos, Rate};
+use surety_units::{Bytes, CpuId, CpuSet, Nanos, Rate};
 
 /// Keys with the type named, from the tables of a format's page.
 fn documented(page: &str) -> BTreeMap<String, String> {
@@ -134,6 +134,9 @@ fn records_are_as_documented() {
         NextLargest { peaks, median_ns: Some(Nanos::from_micros(143)), because: None, ..untold.clone() };
     records[0].1.activities[0].next_largest = Some(told);
     records[0].1.activities[1].next_largest = Some(untold);
+    let timers =
+        CpuTimers { cpu: CpuId(0), interrupts: 3, ticks: 2, idle_exits: 1, cost: Nanos::from_micros(9) };
+    records[0].1.in_force.timers = vec![timers];
     let rows = rows(&records);
     let plan = with_stream();
     let report = Report {
@@ -240,6 +243,8 @@ fn plans_read_back_and_are_as_documented() {
     other.platform.realtime_limit =
         Some(RealtimeLimit { runtime: Nanos::from_millis(950), period: Nanos::SECOND });
     other.platform.realtime_demoted = true;
+    other.platform.features = vec!["NO_RUN_TO_PARITY".to_owned()];
+    other.platform.timers = Some(TimerRules::default());
     let reservation = other.reservations[0].reservation;
     let standing = OtherReservation::unknown("other (thread 7)".to_owned(), reservation);
     other.platform.others =

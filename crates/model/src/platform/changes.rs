@@ -113,7 +113,7 @@ pub const KEYS: &[KeyRow] = &[
         word: "rt-throttled",
         value: "wait|fair",
         example: "fair",
-        about: "what throttled realtime threads do: `wait`, or run on as fair threads of nice 0 (no kernel does)",
+        about: "what throttled realtime threads do: `wait`, or run on as fair threads of nice 0 (no kernel does); needs `rt-limit`",
         set: |platform, value| {
             platform.realtime_demoted = match value {
                 "wait" => false,
