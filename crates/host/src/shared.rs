@@ -120,7 +120,7 @@ impl SharedObjects {
         Ok(shared)
     }
 
-    /// Its chains.
+    /// Events on their way between its threads.
     pub fn chains(&self) -> &Chains {
         &self.chains
     }

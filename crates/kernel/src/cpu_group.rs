@@ -14,7 +14,7 @@ use crate::command::group::{self, Mount};
 use crate::error::{KernelError, Operation};
 use crate::kernel::Kernel;
 
-/// The controller.
+/// The controller of weights and quotas, as `cgroup.controllers` lists it.
 const CPU: &str = "cpu";
 
 /// The file by which a group of version 2 gives its children controllers.

@@ -56,7 +56,7 @@ fn workload(system: &str, tasks: &str) -> (Workload, u32) {
     (workload, system.cpus())
 }
 
-/// What the simulator makes of a set within so many ticks.
+/// Completion times of each task of a set, in ticks, as simulated for `ticks`.
 fn completions(system: &str, tasks: &str, ticks: i64) -> BTreeMap<String, Vec<i64>> {
     let (workload, cpus) = workload(system, tasks);
     let options = RunOptions {

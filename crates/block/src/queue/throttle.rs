@@ -65,12 +65,12 @@ pub(super) struct Throttle {
     told: usize,
 }
 
-/// The highest limit of a queue that had so many requests when its throttle was made (`rq_depth_calc_max_depth`).
+/// The highest limit; `tags` are the requests that the queue had when its throttle was made (`rq_depth_calc_max_depth`).
 fn highest(tags: u32) -> u32 {
     tags * 3 / 4
 }
 
-/// Writes let by at once at most, at whatever step, of a queue that had so many requests when its throttle was made.
+/// The most writes let by at once at any step, of a queue with these tags.
 pub fn most_writes(tags: u32) -> u32 {
     if tags <= 1 { 2 } else { highest(tags).max(DEPTH.min(tags)) }
 }

@@ -48,7 +48,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RaisedEvent {
     pub name: String,
-    /// How often: so many waits end without a task. 1..=[`RaisedEvent::MAX`].
+    /// The number of waits that end although no task raises it, 1..=[`RaisedEvent::MAX`].
     pub times: u32,
 }
 

@@ -34,7 +34,7 @@ const VIDEO: u32 = 53;
 #[derive(Debug)]
 struct Variant {
     name: &'static str,
-    /// Their keys.
+    /// Lines of the workload file that say so.
     keys: &'static str,
     /// Whether they stay in the groups.
     is_grouped: bool,

@@ -19,6 +19,26 @@ struct Standing {
     joined: Nanos,
 }
 
+/// What a timer of a scheduler with budgets is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The budget of what a CPU runs ends.
+    End(usize),
+    /// A thread without budget gets one.
+    Replenishment(ThreadId),
+}
+
+impl Due {
+    /// Its number on a machine with this many CPUs.
+    pub fn number(self, cpus: usize) -> u32 {
+        let place = match self {
+            Due::End(cpu) => cpu,
+            Due::Replenishment(thread) => cpus + thread.index(),
+        };
+        u32::try_from(place).expect("fewer than 2^28 CPUs and threads")
+    }
+}
+
 /// The queues.
 #[derive(Debug)]
 pub struct Earliest {
@@ -44,6 +64,22 @@ impl Earliest {
     /// How many CPUs there are.
     pub fn cpus(&self) -> usize {
         self.queues.len()
+    }
+
+    /// What the timer of a number is for.
+    pub fn due(&self, number: u32) -> Due {
+        match (number as usize).checked_sub(self.cpus()) {
+            Some(thread) => Due::Replenishment(ThreadId(u32::try_from(thread).expect("it was one"))),
+            None => Due::End(number as usize),
+        }
+    }
+
+    /// The CPU whose time has to be booked before that timer, and which it interrupts.
+    pub fn interrupts(&self, number: u32) -> Option<usize> {
+        match self.due(number) {
+            Due::End(cpu) => Some(cpu),
+            Due::Replenishment(_) => None,
+        }
     }
 
     /// The one that a thread was last given; 0 before.

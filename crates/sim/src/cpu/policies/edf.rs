@@ -17,7 +17,7 @@ use surety_model::event::JobMarker;
 use surety_model::reservation::Reservation;
 use surety_units::Nanos;
 
-use crate::cpu::earliest::Earliest;
+use crate::cpu::earliest::{Due, Earliest};
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::engine::Slot;
@@ -55,15 +55,11 @@ pub struct Edf {
     ends: Vec<Slot>,
 }
 
-fn number(place: usize) -> u32 {
-    u32::try_from(place).expect("fewer than 2^28 CPUs and threads")
-}
-
 impl Edf {
     /// For a machine without threads.
     pub fn new(hardware: &mut Hardware, rank: Rank) -> Edf {
         let cpus = hardware.cpus.len();
-        let ends = (0..cpus).map(|cpu| hardware.add_timer(rank, number(cpu))).collect();
+        let ends = (0..cpus).map(|cpu| hardware.add_timer(rank, Due::End(cpu).number(cpus))).collect();
         Edf { rank, order: Earliest::new(cpus, rank), entities: Vec::new(), ends }
     }
 
@@ -165,7 +161,8 @@ impl CpuPolicy for Edf {
         let has = match asked {
             Scheduling::Within(_, within) if is_own => Some(Has::Within(within)),
             Scheduling::Reserved(_, reservation) if is_own => {
-                let timer = hardware.add_timer(self.rank, number(self.order.cpus() + thread.index()));
+                let number = Due::Replenishment(thread).number(self.order.cpus());
+                let timer = hardware.add_timer(self.rank, number);
                 Some(Has::Server { reservation, budget: Nanos::ZERO, throttled: false, timer })
             }
             _ => None,
@@ -289,27 +286,21 @@ impl CpuPolicy for Edf {
     }
 
     fn timer_cpu(&self, number: u32) -> Option<usize> {
-        Some(number as usize).filter(|cpu| *cpu < self.order.cpus())
+        self.order.interrupts(number)
     }
 
     fn accounts_for_timer(&self, number: u32) -> bool {
-        (number as usize) < self.order.cpus()
+        self.order.interrupts(number).is_some()
     }
 
     fn timer(&mut self, hardware: &mut Hardware, number: u32) {
-        match (number as usize).checked_sub(self.order.cpus()) {
-            Some(thread) => {
-                let thread = ThreadId(u32::try_from(thread).expect("it was one"));
-                self.replenish(hardware, thread);
-            }
+        match self.order.due(number) {
+            Due::Replenishment(thread) => self.replenish(hardware, thread),
             // Time is booked; what is left has its timer again when the CPU has chosen.
-            None => {
-                let cpu = number as usize;
-                match hardware.current_of(cpu, self.rank) {
-                    Some(thread) if !self.has_budget(thread) => self.look_at_budget(hardware, cpu, thread),
-                    _ => hardware.reschedule(cpu),
-                }
-            }
+            Due::End(cpu) => match hardware.current_of(cpu, self.rank) {
+                Some(thread) if !self.has_budget(thread) => self.look_at_budget(hardware, cpu, thread),
+                _ => hardware.reschedule(cpu),
+            },
         }
     }
 

@@ -20,7 +20,7 @@ use surety_model::platform::Enforcement;
 use surety_model::reservation::Reservation;
 use surety_units::{Bandwidth, Nanos};
 
-use crate::cpu::earliest::Earliest;
+use crate::cpu::earliest::{Due, Earliest};
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::engine::Slot;
@@ -67,7 +67,6 @@ impl Overcommit {
         let servers = platform.booked_for_server().map_or(0, Bandwidth::to_kernel);
         let of_cpu = i128::from(platform.deadline_cap.to_kernel().saturating_sub(servers)) * (ONE >> 20);
         let is_exact = platform.enforcement == Enforcement::Exact;
-        let number = |cpu: usize| u32::try_from(cpu).expect("fewer than 2^32 CPUs");
         Overcommit {
             rank,
             order: Earliest::new(cpus, rank),
@@ -75,7 +74,7 @@ impl Overcommit {
             asked: 0,
             room: of_cpu * cpus as i128,
             ends: (0..if is_exact { cpus } else { 0 })
-                .map(|cpu| hardware.add_timer(rank, number(cpu)))
+                .map(|cpu| hardware.add_timer(rank, Due::End(cpu).number(cpus)))
                 .collect(),
         }
     }
@@ -195,8 +194,7 @@ impl CpuPolicy for Overcommit {
         let is_own = hardware.thread(thread).rank == self.rank;
         let (asks, timer) = match hardware.thread(thread).asked {
             Scheduling::Reserved(_, asks) if is_own => {
-                let number = self.order.cpus() + thread.index();
-                let number = u32::try_from(number).expect("fewer than 2^28 threads");
+                let number = Due::Replenishment(thread).number(self.order.cpus());
                 (Some(asks), Some(hardware.add_timer(self.rank, number)))
             }
             Scheduling::Deadline(hard) => {
@@ -288,22 +286,18 @@ impl CpuPolicy for Overcommit {
     }
 
     fn timer_cpu(&self, number: u32) -> Option<usize> {
-        Some(number as usize).filter(|cpu| *cpu < self.order.cpus())
+        self.order.interrupts(number)
     }
 
     fn accounts_for_timer(&self, number: u32) -> bool {
-        (number as usize) < self.order.cpus()
+        self.order.interrupts(number).is_some()
     }
 
     fn timer(&mut self, hardware: &mut Hardware, number: u32) {
-        let cpus = self.order.cpus();
-        match (number as usize).checked_sub(cpus) {
-            Some(thread) => {
-                let thread = ThreadId(u32::try_from(thread).expect("it was one"));
-                self.replenish(hardware, thread);
-            }
+        match self.order.due(number) {
+            Due::Replenishment(thread) => self.replenish(hardware, thread),
             // Time is booked; what is left has its timer again when the CPU has chosen.
-            None => hardware.reschedule(number as usize),
+            Due::End(cpu) => hardware.reschedule(cpu),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::workload::{Instances, Phase, Release, Task, TaskBody, Workload, leave
 /// Threads that are begun so, of one name.
 const THREADS_MAX: u64 = 10_000;
 
-/// One event.
+/// A `fork` of the file.
 struct Fork {
     /// The thread it begins, as the file calls it.
     target: String,

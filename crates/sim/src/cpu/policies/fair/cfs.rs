@@ -82,7 +82,7 @@ impl DerefMut for Cfs {
 }
 
 impl Cfs {
-    /// Whether so many entities want a queue that a period has to be longer for them.
+    /// Whether a queue has as many entities as make its period longer.
     fn is_crowded(&self, queue: usize) -> bool {
         let entities = i64::try_from(self.queues.queues[queue].count).expect("fewer than 2^63 entities");
         entities >= ENTITIES_OF_A_PERIOD
