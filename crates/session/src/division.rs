@@ -10,10 +10,10 @@ use surety_fit::worker;
 use surety_model::plan::Refusal;
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Metric, Promise};
-use surety_model::record::{Record, ThreadSeen};
+use surety_model::record::{ActivityRecord, Record, ThreadSeen};
 use surety_model::wakeups::is_about_jobs;
 use surety_model::workload::{Task, TaskBody, ThreadMatch, ThreadRole, Workload};
-use surety_units::Bandwidth;
+use surety_units::{Bandwidth, Nanos};
 
 use crate::workers::offer;
 
@@ -23,6 +23,8 @@ const REST_MAX: f64 = 0.01;
 const THREADS_MAX: usize = 64;
 /// A thread gets at least this part of a CPU: under a reservation it can use no more.
 const SHARE_MIN: f64 = 0.01;
+/// The clocks of running threads are brought up to date on ticks: what a program used may be told wrong by two of 4 ms.
+const CLOCK_ERROR: Nanos = Nanos::from_millis(8);
 
 /// A thread that does a part of a program's work.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,8 +52,12 @@ pub fn divide(workload: &mut Workload, record: &Record) -> Division {
     let programs = workload.tasks.iter().filter(|task| task.is_program() && !has_threads(workload, task));
     let programs: Vec<String> = programs.map(|task| task.name.clone()).collect();
     for name in programs {
-        let threads = record.activity(&name).map(|a| a.threads.as_slice()).unwrap_or_default();
+        let activity = record.activity(&name);
+        let threads = activity.map(|a| a.threads.as_slice()).unwrap_or_default();
         let Some(task) = workload.tasks.iter_mut().find(|task| task.name == name) else { continue };
+        if let Some(because) = activity.filter(|_| !names_worker(task)).and_then(untraced) {
+            division.refusals.extend(without_jobs(task, &because));
+        }
         if let TaskBody::Command(program) = &mut task.body {
             let is_one = parts(threads).is_ok_and(|parts| parts.len() < 2) || takes_turns(threads);
             if program.worker.is_some() {
@@ -155,6 +161,32 @@ pub fn too_much(workload: &Workload, record: &Record, platform: &Platform) -> Ve
         }
     }
     refusals
+}
+
+fn names_worker(task: &Task) -> bool {
+    matches!(&task.body, TaskBody::Command(program) if program.worker.is_some())
+}
+
+/// Why the threads of a program in a trace may not be all that did its work: its CPU time is more than theirs.
+fn untraced(activity: &ActivityRecord) -> Option<String> {
+    let used = activity.share.as_ref()?.run();
+    let traced: Nanos = activity.threads.iter().map(|thread| thread.run).sum();
+    let lacks = used - traced;
+    let is_complete = activity.threads.is_empty()
+        || lacks <= CLOCK_ERROR + Nanos::from_f64_rounded(used.get() as f64 * REST_MAX);
+    (!is_complete).then(|| {
+        format!(
+            "the trace shows {traced} of the {used} of CPU time that it used: the kernel left events of its threads out, and \
+             which of them did the rest is not known; measure again"
+        )
+    })
+}
+
+/// Takes the promises about jobs out of a task; what they are refused with.
+fn without_jobs(task: &mut Task, because: &str) -> Vec<Refusal> {
+    let of_jobs: Vec<Promise> =
+        task.promises.extract_if(.., |promise| is_about_jobs(promise.metric)).collect();
+    of_jobs.iter().map(|promise| refusal(&task.name, promise, because.to_owned())).collect()
 }
 
 /// The threads that do the work, the busiest first; `Err`: why they cannot be reserved one by one.
@@ -267,10 +299,10 @@ fn refusal(activity: &str, promise: &Promise, because: String) -> Refusal {
 mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
-    use surety_model::record::{ActivityRecord, Basis};
+    use surety_model::record::{Basis, Share};
     use surety_model::workload::ActivityKind;
     use surety_model::workload::Program;
-    use surety_units::{Nanos, Tid};
+    use surety_units::Tid;
 
     fn seen(tid: i32, comm: &str, rank: u32, ms: i64) -> ThreadSeen {
         let role = ThreadRole { comm: comm.to_owned(), rank };
@@ -318,6 +350,32 @@ mod tests {
         let refused = refusal("enc", &Promise::parse("response <= 40ms @ 99%").unwrap(), String::new());
         let left = without_refused(&workload, &workload, &[refused]);
         assert!(left.threads_of("enc").all(|task| task.promises.len() == 1));
+    }
+
+    /// A plan for one of two threads was made where the kernel had left every switch of the other one out of the trace.
+    #[test]
+    fn jobs_of_a_program_are_not_promised_where_its_trace_lacks_cpu_time_of_it() {
+        let used = |ms| Some(Share { threads: vec![(Nanos::from_millis(ms), None)], span: Nanos::SECOND });
+        let promises = ["share >= 10%", "response <= 40ms @ 99%"];
+        // As it was: 111 of 153 ms.
+        for (traced, ms, is_refused) in
+            [(111, 153, true), (150, 153, false), (900, 918, true), (900, 910, false)]
+        {
+            let (mut workload, mut record) = program(&promises, vec![seen(1, "a", 0, traced)]);
+            record.activities[0].share = used(ms);
+            let refused = divide(&mut workload, &record).refusals;
+            assert_eq!(refused.len(), usize::from(is_refused), "{traced} of {ms} ms: {refused:?}");
+            assert_eq!(workload.tasks[0].promises.len(), 2 - refused.len());
+            let says_how_much =
+                |r: &Refusal| r.because.contains(&format!("shows {traced}.0 ms of the {ms}.0 ms"));
+            assert!(refused.iter().all(says_how_much), "{refused:?}");
+            // Who says which thread does the work knows.
+            let (mut workload, mut record) = program(&promises, vec![seen(1, "a", 0, traced)]);
+            record.activities[0].share = used(ms);
+            let TaskBody::Command(program_of) = &mut workload.tasks[0].body else { panic!("a program") };
+            program_of.worker = Some(ThreadRole { comm: "a".to_owned(), rank: 0 });
+            assert!(divide(&mut workload, &record).refusals.is_empty());
+        }
     }
 
     #[test]
