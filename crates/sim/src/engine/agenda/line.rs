@@ -47,21 +47,33 @@ impl Line {
         self.begin + self.room[self.begin..self.end].partition_point(|other| other.key() < key)
     }
 
-    /// An entry joins.
+    /// An entry joins: those on its side of the middle that stand nearer to the end of their side make room, one by one.
     #[inline]
     pub(super) fn insert(&mut self, entry: Entry) {
         if self.begin == 0 || self.end == self.room.len() {
             self.move_to_middle();
         }
-        let place = self.place(&entry);
-        if place - self.begin < self.end - place {
-            self.room.copy_within(self.begin..place, self.begin - 1);
-            self.begin -= 1;
-            self.room[place - 1] = entry;
-        } else {
-            self.room.copy_within(place..self.end, place + 1);
+        let key = entry.key();
+        let middle = self.begin + self.len() / 2;
+        // With the free places on both sides.
+        let room = &mut self.room[self.begin - 1..=self.end];
+        let last = room.len() - 1;
+        if middle < self.end && room[middle + 1 - self.begin].key() < key {
+            let mut place = last;
+            while place > 1 && key < room[place - 1].key() {
+                room[place] = room[place - 1];
+                place -= 1;
+            }
+            room[place] = entry;
             self.end += 1;
-            self.room[place] = entry;
+        } else {
+            let mut place = 0;
+            while place + 1 < last && room[place + 1].key() < key {
+                room[place] = room[place + 1];
+                place += 1;
+            }
+            room[place] = entry;
+            self.begin -= 1;
         }
     }
 
