@@ -24,8 +24,9 @@ struct CpuTimers {
     /// Soft expiries by hard expiry and thread.
     pending: BTreeMap<(Nanos, u32), Nanos>,
     counts: TimerCounts,
-    /// When it last took an interrupt of a timer, and when it last stopped being idle.
+    /// When it last took an interrupt of a timer, when it last had nothing to run, and when that last ended.
     interrupted: Option<Nanos>,
+    entered_idle: Option<Nanos>,
     left_idle: Option<Nanos>,
 }
 
@@ -99,10 +100,16 @@ impl Timers {
         }
     }
 
-    /// An idle CPU has something to do.
+    /// A CPU has nothing to run.
+    pub(crate) fn enters_idle(&mut self, cpu: usize, now: Nanos) {
+        self.cpus[cpu].entered_idle = Some(now);
+    }
+
+    /// An idle CPU has something to do. One that was stopped between two threads was not idle.
     pub(crate) fn count_idle_exit(&mut self, cpu: usize, now: Nanos) {
         let state = &mut self.cpus[cpu];
-        if state.left_idle.replace(now) != Some(now) {
+        let was_idle = state.entered_idle != Some(now);
+        if was_idle && state.left_idle.replace(now) != Some(now) {
             state.counts.idle_exits += 1;
         }
     }
@@ -174,6 +181,17 @@ mod tests {
         }
         let TimerCounts { interrupts, ticks, .. } = timers.counts()[0];
         assert_eq!((interrupts, ticks), (1, 3));
+    }
+
+    #[test]
+    fn a_cpu_that_is_stopped_between_two_threads_leaves_no_idleness() {
+        let mut timers = Timers::new(TimerRules::default(), 1);
+        timers.enters_idle(0, US(5));
+        timers.count_idle_exit(0, US(5));
+        timers.enters_idle(0, US(7));
+        timers.count_idle_exit(0, US(9));
+        timers.count_idle_exit(0, US(9));
+        assert_eq!(timers.counts()[0].idle_exits, 1);
     }
 
     #[test]

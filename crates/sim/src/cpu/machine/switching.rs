@@ -156,10 +156,12 @@ impl<P: Programs> Machine<P> {
             thread.state = ThreadState::Running;
         }
         hardware.set_current(cpu, next);
-        if prev.is_none()
-            && let Some(timers) = &mut hardware.timers
-        {
-            timers.count_idle_exit(cpu, now);
+        if let Some(timers) = &mut hardware.timers {
+            match (prev, next) {
+                (None, _) => timers.count_idle_exit(cpu, now),
+                (_, None) => timers.enters_idle(cpu, now),
+                _ => {}
+            }
         }
         match (prev, next) {
             (None, Some(_)) if !hardware.ticks_while_idle() => {
