@@ -30,7 +30,7 @@ impl Slot {
 const ABSENT: u32 = u32::MAX;
 
 /// Entries that stand in the line before any waits in the wheel.
-const FEW: usize = 48;
+const FEW: usize = 16;
 
 /// The same for those that come late, in more than 17 ms: they would stand in the way of all others for long.
 const FEW_LATE: usize = 4;

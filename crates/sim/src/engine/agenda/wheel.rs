@@ -9,7 +9,7 @@ use surety_units::Nanos;
 use super::{ABSENT, Entry};
 
 /// ns in a grain, as a shift.
-const GRAIN_SHIFT: u32 = 16;
+const GRAIN_SHIFT: u32 = 14;
 
 /// Lists of a level, as a shift.
 const LEVEL_SHIFT: u32 = 10;

@@ -50,14 +50,34 @@ const fn decay_table() -> [u64; 32] {
 }
 
 /// A sum, `periods` later.
-fn decayed(sum: u64, periods: u64) -> u64 {
+const fn decayed(sum: u64, periods: u64) -> u64 {
     if periods > FORGOTTEN {
         return 0;
     }
-    let halved = sum >> (periods / 32).min(63);
-    let decayed = (u128::from(halved) * u128::from(DECAY[(periods % 32) as usize])) >> 32;
-    u64::try_from(decayed).expect("no more than before")
+    let halves = if periods < 32 * 63 { periods / 32 } else { 63 };
+    multiplied(sum >> halves, DECAY[(periods % 32) as usize])
 }
+
+/// A sum times a part of 2^32.
+#[inline]
+const fn multiplied(sum: u64, part: u64) -> u64 {
+    ((sum as u128 * part as u128) >> 32) as u64
+}
+
+/// What a level of 1 adds in the whole periods between two periods, by their distance.
+const fn between(periods: u64) -> u64 {
+    SUM_MAX - decayed(SUM_MAX, periods) - PERIOD
+}
+
+/// The same for less than half a life.
+const BETWEEN: [u64; 32] = {
+    let (mut table, mut periods) = ([0; 32], 1);
+    while periods < 32 {
+        table[periods] = between(periods as u64);
+        periods += 1;
+    }
+    table
+};
 
 /// The period of an instant, which all averages share.
 pub(super) fn period_of(now: Nanos) -> u64 {
@@ -169,10 +189,12 @@ impl Average {
     /// instructions together.
     #[inline(never)]
     fn sum_later(&self, units: u64, periods: u64) -> u64 {
-        let part = self.at % PERIOD;
-        let between = SUM_MAX - decayed(SUM_MAX, periods) - PERIOD;
-        let new = decayed(PERIOD - part, periods) + between + units % PERIOD;
-        decayed(self.sum, periods) + self.level * new
+        let part = PERIOD - self.at % PERIOD;
+        let (old, part, between) = match DECAY.get(periods as usize).zip(BETWEEN.get(periods as usize)) {
+            Some((decay, between)) => (multiplied(self.sum, *decay), multiplied(part, *decay), *between),
+            None => (decayed(self.sum, periods), decayed(part, periods), between(periods)),
+        };
+        old + self.level * (part + between + units % PERIOD)
     }
 
     /// As if it had come to another sum until now: told by the present one, and by that of a level of 1 that has always been.
