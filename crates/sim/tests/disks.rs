@@ -518,3 +518,34 @@ fn which_of_alike_streams_goes_first_is_chance() {
     assert!(least > 1e6 && most > least * 1.02, "{all:?}");
     assert_eq!(copied(3), all[2]);
 }
+
+/// Of four streams whose batches are shorter than their accesses none waits for the disk with a whole access: a program takes the first batch of it, and wants the next. On the emulated
+/// disk a copy beside them had 0.16 to 2.15 MB/s in each of 36 runs, with files at these places; a player that took whole accesses alone left it nothing in 17 of 40 orders.
+#[test]
+fn streams_that_use_a_disk_up_leave_a_copy_something_in_any_order() {
+    let workload = workload(
+        "[disk.d]\nmodel = \"hdd-2004\"\nscheduler = \"mq-deadline\"\ndepth = 4\nrequest = \"128KiB\"\nmake = \"2GiB\"\njournal = false\n\
+         tunables = { async_depth = 16, prio_aging_expire = 3600000 }\n\
+         [[stream]]\nname = \"s\"\ndisk = \"d\"\ncount = 4\nfile = { make = \"105MB\" }\nrate = \"1MB/s\"\nread = \"64KiB\"\nbatch = \"40KiB\"\njitter = \"430ms\"\n\
+         [[load]]\nname = \"copy\"\nkind = \"file-copy\"\ncount = 1\ndisk = \"d\"\nsize = \"175MB\"\n",
+    );
+    let file = |(activity, bytes, sector): (&str, u64, u64)| FilePlace {
+        disk: "d".to_owned(),
+        activity: activity.to_owned(),
+        bytes,
+        pieces: vec![FilePiece { at: 0, sector }],
+    };
+    let copied = [278_528, 622_592].map(|sector| ("load.copy", 174_981_120, sector));
+    let played = [983_040, 1_196_032, 1_425_408, 1_638_400].map(|sector| ("stream.s", 104_980_480, sector));
+    let files = copied.into_iter().chain(played).map(file).collect();
+    let mut world = world();
+    world.platform.disk_driver = DiskDriver::Loop { tags: Some(128) };
+    world.platform.files = vec![FilePlaces { of: workload.files_in_words(), files }];
+    for seed in 1..=12 {
+        let options = RunOptions { duration: Nanos::from_secs(10), seed, ..RunOptions::default() };
+        let record = world.run(&workload, &options, &mut Unobserved).unwrap();
+        let figures = &record.activity("copy").unwrap().figures;
+        let rate = figures.iter().find(|figure| figure.name == "rate").unwrap().value;
+        assert!(rate > 200_000.0, "seed {seed}: {rate}");
+    }
+}

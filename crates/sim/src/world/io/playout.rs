@@ -30,6 +30,8 @@ pub(in crate::world) struct Playout {
     pub fetched: u64,
     /// What the program took from it, or gave to it, ends here.
     pub played: u64,
+    /// The same with what it has of the access at which it waits: a program takes what is there, and gives what there is room for.
+    pub taken: u64,
     /// Whether the thread that plays waits for data, and that which fetches for room.
     pub player_waits: bool,
     pub fetcher_waits: bool,
@@ -46,6 +48,7 @@ impl Playout {
             writes: stream.direction == Direction::Write,
             fetched: 0,
             played: 0,
+            taken: 0,
             player_waits: false,
             fetcher_waits: false,
             signals,
@@ -57,9 +60,13 @@ impl Playout {
         if self.writes { self.played } else { self.played + self.size }
     }
 
-    /// Whether the program can take or give the bytes up to here.
-    fn is_ready(&self, end: u64) -> bool {
-        if self.writes { end <= self.fetched + self.size } else { end <= self.fetched }
+    /// Whether the program can take or give the bytes up to here; if not, it takes or gives those that it can.
+    fn is_ready(&mut self, end: u64) -> bool {
+        let most = if self.writes { self.fetched + self.size } else { self.fetched };
+        if end > most {
+            self.taken = self.taken.max(most);
+        }
+        end <= most
     }
 
     /// A batch is there. Where all of it was dropped meanwhile it brings nothing.
@@ -253,6 +260,7 @@ impl Viewer {
             // Dropped before it was fetched: nobody fetches it any more.
             playout.fetched = playout.fetched.max(playout.played / playout.batch * playout.batch);
         }
+        playout.taken = playout.taken.max(playout.played);
         if std::mem::take(&mut playout.fetcher_waits) {
             return Step::Signal(playout.signals.1);
         }
@@ -272,7 +280,31 @@ impl Viewer {
 
 #[cfg(test)]
 mod tests {
+    use surety_model::formats::toml;
+
     use super::*;
+
+    /// A program takes what is there of an access that it waits for, and gives what there is room for, as one of the host does.
+    #[test]
+    fn an_access_is_taken_in_parts() {
+        let text = "format = 1\n[[stream]]\nname = 's'\nfile = { make = '1MB' }\nrate = '1MB/s'\nread = '64KiB'\nbatch = '40KiB'\n";
+        let mut stream =
+            toml::read("s.toml", text).unwrap_or_else(|wrong| panic!("{wrong}")).streams.remove(0);
+        let (batch, access) = (40 << 10, 64 << 10);
+        let mut reads = Playout::new(&stream, batch, (0, 1));
+        reads.arrives(0);
+        assert!(!reads.is_ready(access));
+        assert_eq!((reads.taken, reads.played), (batch, 0));
+        reads.arrives(batch);
+        assert!(reads.is_ready(access));
+        // The rest when it is copied.
+        assert_eq!(reads.taken, batch);
+        stream.direction = Direction::Write;
+        let mut writes = Playout::new(&stream, batch, (0, 1));
+        let end = writes.size + access - 1;
+        assert!(!writes.is_ready(end));
+        assert_eq!(writes.taken, writes.size);
+    }
 
     /// A batch that was dropped while it came is none of those behind it.
     #[test]
@@ -286,6 +318,7 @@ mod tests {
             writes: false,
             fetched,
             played,
+            taken: played,
             player_waits,
             fetcher_waits,
             signals: (0, 0),

@@ -162,8 +162,8 @@ impl Station {
             return self.wait(playouts, Nanos::MAX);
         };
         for track in &mut self.tracks {
-            let Playout { fetched, played, .. } = playouts[track.playout];
-            track.ledger.look((fetched, played), now);
+            let Playout { fetched, taken, .. } = playouts[track.playout];
+            track.ledger.look((fetched, taken), now);
         }
         let until = match self.pace.turn(&mut self.tracks, now, |_| false) {
             Turn::Of(first) => {
