@@ -30,6 +30,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::{ActivityKind, Late, PolicySpec, Task, Workload};
 use surety_units::{CpuId, CpuSet, Nanos};
 
+use crate::beside::threads_of;
 use crate::edf::ReservedThread;
 use crate::overheads::{Interruption, busy as busy_for, interruptions};
 use crate::schedulability::task::{LONGEST, narrow, wide};
@@ -75,7 +76,7 @@ pub struct Ground<'a> {
     pub platform: &'a Platform,
     /// Those of the run.
     pub cpus: CpuSet,
-    /// All reserved threads there, which keep their deadlines.
+    /// The reserved threads of the workload, which keep their deadlines beside those that others have.
     pub reserved: &'a [ReservedThread],
     /// Whether each of them has a CPU whenever it wants one.
     pub alone: bool,
@@ -114,8 +115,10 @@ impl<'a> Solver<'a> {
     fn new(ground: &'a Ground<'a>) -> Solver<'a> {
         let Ground { workload, platform, cpus, reserved, alone } = *ground;
         let threads = workload.tasks.iter().map(|task| Thread::of(task, workload, platform, cpus)).collect();
-        let supply = |thread: &ReservedThread| Supply::new(thread.reservation, platform.enforcement, alone);
-        Solver { ground, threads, supplies: reserved.iter().map(supply).collect(), counts_server: false }
+        let supply = |thread: ReservedThread| Supply::new(thread.reservation, platform.enforcement, alone);
+        let others = threads_of(platform).into_iter().map(|(_, thread)| thread);
+        let supplies = others.chain(reserved.iter().copied()).map(supply).collect();
+        Solver { ground, threads, supplies, counts_server: false }
     }
 
     /// Responses and jitters from no jitter on, until both stand.

@@ -18,7 +18,7 @@ use surety_model::world::{
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
-use crate::beside::{realtime, reserved_thread, served, threads_of};
+use crate::beside::{realtime, reserved_thread, served};
 use crate::cbs::in_order;
 use crate::chains::{self, ChainBound, Ground};
 use crate::edf::ReservedThread;
@@ -162,16 +162,19 @@ impl World for AnalysisWorld {
             record.activities.push(view.record(objection.as_deref()));
             observer.progress(Nanos::new(i64::try_from(done + 1).unwrap_or(total)), Nanos::new(total));
         }
-        let reserved: Vec<ReservedThread> =
-            threads_of(&platform).into_iter().map(|(_, thread)| thread).chain(threads).collect();
-        let ground =
-            Ground { workload, platform: &platform, cpus, reserved: &reserved, alone: foundation.edf.alone };
-        let chains = match objection {
-            Some(why) => vec![Err(format!("no proof: {why}")); workload.chains.len()],
-            None => chains::bounds(&ground),
-        };
+        let alone = foundation.edf.alone;
+        let ground = Ground { workload, platform: &platform, cpus, reserved: &threads, alone };
+        let chains = chain_bounds(&ground, objection.as_deref());
         record.activities.extend(beside_tasks(workload, &guaranteed, &chains));
         Ok(record)
+    }
+}
+
+/// The bounds of chains, where what they stand on is proven.
+fn chain_bounds(ground: &Ground<'_>, objection: Option<&str>) -> Vec<Result<ChainBound, String>> {
+    match objection {
+        Some(why) => vec![Err(format!("no proof: {why}")); ground.workload.chains.len()],
+        None => chains::bounds(ground),
     }
 }
 

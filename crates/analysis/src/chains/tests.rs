@@ -1,3 +1,5 @@
+//! Bounds of chains worked out by hand, and what has none.
+
 use super::*;
 use crate::AnalysisWorld;
 use surety_model::formats::toml;
