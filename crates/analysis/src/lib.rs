@@ -5,7 +5,7 @@
 //! for a device; [`edf`] decides whether a set of reservations keeps its scheduling deadlines and
 //! [`fair_server`] why the kernel's own reservation does not get in the way; [`schedulability`] holds the
 //! tests of sporadic task sets; [`cbs`] bounds the probability that a job is done within a number of budgets, and [`sampled`] carries the error of samples into it;
-//! [`response`] puts these together for one task, and [`world`] for a whole workload; [`streams`] admits streams to a disk. Every number given out
+//! [`response`] puts these together for one task, and [`world`] for a whole workload; [`chains`] bounds events that pass through tasks; [`streams`] admits streams to a disk. Every number given out
 //! is a proven bound under the assumptions stated beside it.
 
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@
 pub mod admission;
 pub mod beside;
 pub mod cbs;
+pub mod chains;
 mod dense;
 pub mod edf;
 pub mod fair_server;

@@ -3,7 +3,7 @@
 //! Without accounting of interrupt time an interrupt is on the account of the thread it interrupts, so a budget pays for every one that may
 //! come while it lasts. In a window of T there are at most `floor(T/g) + 1` of those that are g or more apart:
 //!
-//! - wake-ups of the other tasks of the workload whose releases are known, each with the switch back to what it preempted,
+//! - wake-ups of the other tasks of the workload whose releases are known or that chains release, each with the switch back to what it preempted,
 //! - timers: each reservation arms three (replenishment, end of the budget, 0-lag time), a fair server two,
 //! - ticks.
 //!
@@ -15,10 +15,11 @@
 
 use surety_model::platform::{Enforcement, Overheads, Platform};
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Phase, Task, TaskBody, Workload};
+use surety_model::workload::{Arrivals, Phase, Task, TaskBody, Workload};
 use surety_units::Nanos;
 
 use crate::response::release_distance;
+use crate::work::{drawn_work, least};
 
 /// Something that interrupts CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub fn interruptions(workload: &Workload, platform: &Platform, but: Option<&str>
     let mut found = Vec::new();
     for task in workload.tasks.iter().filter(|task| Some(task.name.as_str()) != but) {
         let instances = i64::from(task.instances.on(platform.cpus));
-        if let Some((distance, _)) = release_distance(task) {
+        if let Some(distance) = wakes_apart(task, workload) {
             let wakes = instances.saturating_mul(waits(task).saturating_add(1));
             found.push(Interruption { cost: each(wakeup + switch, wakes), distance });
         }
@@ -72,6 +73,25 @@ pub fn interruptions(workload: &Workload, platform: &Platform, but: Option<&str>
     );
     found.retain(|interruption| interruption.cost.is_positive());
     found
+}
+
+/// How far apart wake-ups of a task are at least, those inside its jobs apart; `None` where nothing says it.
+///
+/// A task that chains release does its least work between two of them; events that come by themselves are as far apart as they come.
+fn wakes_apart(task: &Task, workload: &Workload) -> Option<Nanos> {
+    if !workload.is_fed(task) {
+        return release_distance(task).map(|(distance, _)| distance);
+    }
+    let mut passing = workload.chains.iter().filter(|chain| chain.through.contains(&task.name));
+    let gap = match (passing.next(), passing.next()) {
+        (Some(chain), None) if chain.through.first() == Some(&task.name) => match chain.start {
+            Arrivals::Periodic { period } => period,
+            Arrivals::Sporadic { gap } => gap,
+            Arrivals::Poisson { .. } | Arrivals::Closed { .. } => Nanos::ZERO,
+        },
+        _ => Nanos::ZERO,
+    };
+    Some(drawn_work(task).map_or(Nanos::ZERO, least).max(gap))
 }
 
 /// How often a job of a task sleeps or waits in its middle.
@@ -101,7 +121,7 @@ pub fn of_budget(task: &Task, reservation: Reservation, workload: &Workload, pla
     let period = reservation.period;
     let foreign = all_at_most(&interruptions(workload, platform, Some(&task.name)), period);
     let per_job = Nanos::new((switch + sleep).get().saturating_mul(waits(task).saturating_add(1)));
-    let own = release_distance(task).map_or(per_job, |(distance, _)| times(per_job, distance, period));
+    let own = wakes_apart(task, workload).map_or(per_job, |distance| times(per_job, distance, period));
     let ticks = times(tick, platform.tick, period);
     foreign.saturating_add(own).saturating_add(ticks).saturating_add(switch)
 }

@@ -41,6 +41,20 @@ pub fn declared_bound(work: &TimeDistribution) -> Option<Nanos> {
     }
 }
 
+/// The least time it can give.
+pub fn least(work: &TimeDistribution) -> Nanos {
+    match work {
+        TimeDistribution::Constant(value) => *value,
+        TimeDistribution::Uniform { low, .. } => *low,
+        TimeDistribution::Empirical(empirical) if empirical.declares_every_job() => {
+            empirical.pairs().next().map_or(Nanos::ZERO, |(value, _)| value)
+        }
+        TimeDistribution::Normal { mean, std_dev } if *std_dev == Nanos::ZERO => *mean,
+        TimeDistribution::LogNormal { mean, p99 } if mean == p99 => *mean,
+        _ => Nanos::ZERO,
+    }
+}
+
 /// A family's word, for sentences.
 pub fn family(work: &TimeDistribution) -> &'static str {
     match work {

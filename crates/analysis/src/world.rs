@@ -1,7 +1,7 @@
 //! [`AnalysisWorld`]: the world in which nothing runs and everything said is proven.
 //!
-//! It bounds response times of tasks whose work is known and that run under a reservation, and the share of
-//! tasks under a reservation. About everything else it says that it cannot see it, and why.
+//! It bounds response times of tasks whose work is known and that run under a reservation, the share of
+//! tasks under a reservation, and the responses of chains. About everything else it says that it cannot see it, and why.
 
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
@@ -20,6 +20,7 @@ use surety_units::{CpuSet, Nanos};
 use crate::admission::AdmissionError;
 use crate::beside::{realtime, reserved_thread, served};
 use crate::cbs::in_order;
+use crate::chains::{self, ChainBound, Ground};
 use crate::edf::ReservedThread;
 use crate::foundation::{Foundation, lent_reservation};
 use crate::guaranteed::Guaranteed;
@@ -161,14 +162,35 @@ impl World for AnalysisWorld {
             record.activities.push(view.record(objection.as_deref()));
             observer.progress(Nanos::new(i64::try_from(done + 1).unwrap_or(total)), Nanos::new(total));
         }
-        record.activities.extend(beside_tasks(workload, &guaranteed));
+        let alone = foundation.edf.alone;
+        let ground = Ground { workload, platform: &platform, cpus, reserved: &threads, alone };
+        let chains = chain_bounds(&ground, objection.as_deref());
+        record.activities.extend(beside_tasks(workload, &guaranteed, &chains));
         Ok(record)
     }
 }
 
-/// The records of what is no task: of streams that are guaranteed something is known.
-fn beside_tasks(workload: &Workload, guaranteed: &Guaranteed) -> Vec<ActivityRecord> {
+/// The bounds of chains, where what they stand on is proven.
+fn chain_bounds(ground: &Ground<'_>, objection: Option<&str>) -> Vec<Result<ChainBound, String>> {
+    match objection {
+        Some(why) => vec![Err(format!("no proof: {why}")); ground.workload.chains.len()],
+        None => chains::bounds(ground),
+    }
+}
+
+/// The records of what is no task: of streams that are guaranteed something is known, and of chains that have a bound.
+fn beside_tasks(
+    workload: &Workload,
+    guaranteed: &Guaranteed,
+    bounds: &[Result<ChainBound, String>],
+) -> Vec<ActivityRecord> {
     let one = |activity: Activity<'_>| {
+        let mut chains = workload.chains.iter().zip(bounds);
+        if activity.kind == ActivityKind::Chain
+            && let Some((chain, bound)) = chains.find(|(chain, _)| chain.name == activity.name)
+        {
+            return chains::record(chain, bound);
+        }
         let stream = workload.streams.iter().find(|stream| stream.name == activity.name);
         if let (ActivityKind::Stream, Some(stream)) = (activity.kind, stream) {
             return guaranteed.record(stream);

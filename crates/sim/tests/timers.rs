@@ -135,3 +135,36 @@ fn interrupts_ticks_and_wake_ups_cost_what_the_machine_says() {
     let words = &record.in_force.environment["timers.cpu0"];
     assert!(words.starts_with(&format!("{interrupts} interrupts, {ticks} ticks")), "{words}");
 }
+
+/// Twenty threads of 10 ms, 500 us apart, on an idle CPU that ticks: the mean responses of 6.12 in the lab (`surety reproduce timers --on lab:6.12-cloud --lab-shift 0`). Its
+/// costs are from there, too: threads that wake alone start after 4.6 us and their responses are 2.7 us longer than that and their work; on a tick the first starts 11 us behind it.
+#[test]
+fn an_idle_cpu_that_ticks_delays_as_the_kernel_does() {
+    let ns = Nanos::new;
+    let overheads = Overheads {
+        switch: ns(1_000),
+        wakeup: ns(3_600),
+        sleep: ns(2_700),
+        tick: ns(6_400),
+        timer: ns(1_000),
+    };
+    for (slack, kernel) in [(500, us(304)), (1_000, us(526)), (2_000, us(1_141)), (5_000, us(3_041))] {
+        let task = |t: i64| {
+            format!(
+                "[[task]]\nname = \"t{t}\"\nperiod = \"10ms\"\nstart = \"{}us\"\nwork = \"20us\"\ntimer-slack = \"{slack}us\"\n",
+                500 * t
+            )
+        };
+        let text: String = (0..20).map(task).collect();
+        let timers = Some(TimerRules { stops_idle_tick: false, ..TimerRules::default() });
+        let platform = Platform { timers, overheads, tick_phase: Some(us(125)), ..Platform::linux_6_12(1) };
+        let record = SimWorld::new(platform).run(&workload(&text), &options(4, 1), &mut Unobserved).unwrap();
+        let means = record.activities.iter().map(|a| {
+            let response = a.response.as_ref().and_then(|r| r.observed()).expect("it has responses");
+            response.moments.mean().expect("it has some")
+        });
+        let part = means.sum::<f64>() / 20.0 / kernel.get() as f64;
+        println!("slack {slack} us: {part:.4} of the kernel's");
+        assert!((part - 1.0).abs() <= 0.015, "slack {slack} us: {part:.4} of the kernel's {kernel}");
+    }
+}

@@ -3,7 +3,7 @@
 
 use surety_model::formats::toml;
 use surety_model::platform::Platform;
-use surety_model::record::{ActivityRecord, CpuTimers, Record};
+use surety_model::record::{ActivityRecord, CpuTimers, Distribution, Record};
 use surety_model::workload::Workload;
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
@@ -22,7 +22,8 @@ pub(super) enum Figure {
     Gap,
     /// Jobs beyond their deadline, of all.
     Missed,
-    /// The longest response of any thread, of jobs that were done.
+    /// The mean response of all threads, and the longest of any, of jobs that were done.
+    Mean,
     Longest,
     /// Timer interrupts of the CPU that had no tick in them, and how often it stopped being idle; where the world counts them.
     Interrupts,
@@ -35,6 +36,7 @@ impl Figure {
             Figure::Share => "share, %",
             Figure::Gap => "longest wait, ms",
             Figure::Missed => "missed, %",
+            Figure::Mean => "mean response, ms",
             Figure::Longest => "longest response, ms",
             Figure::Interrupts => "timer interrupts, 1/s",
             Figure::IdleExits => "exits from idle, 1/s",
@@ -53,6 +55,17 @@ impl Figure {
             Figure::Share => activity()?.share.as_ref().map(|share| share.fraction() * 100.0),
             Figure::Gap => activity()?.longest_gap.map(Nanos::as_millis_f64),
             Figure::Missed => activity()?.miss_ratio().map(|ratio| ratio * 100.0),
+            Figure::Mean => {
+                let mut all = (0, 0.0);
+                for activity in &record.activities {
+                    let Some(of) = activity.response.as_ref().and_then(Distribution::observed) else {
+                        continue;
+                    };
+                    let count = of.moments.count();
+                    all = (all.0 + count, all.1 + of.moments.mean()? * count as f64);
+                }
+                (all.0 > 0).then(|| all.1 / all.0 as f64 / 1e6)
+            }
             Figure::Longest => {
                 let longest = record.activities.iter().filter_map(longest).max();
                 longest.map(|ns| ns as f64 / 1e6)

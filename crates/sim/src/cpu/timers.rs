@@ -2,7 +2,7 @@
 //!
 //! A timer has a soft and a hard expiry (`hrtimer_set_expires_range_ns`). The interrupt is programmed for the earliest hard one of a CPU; whatever
 //! interrupt of a timer comes, it takes timers in the order of their hard expiries and stops at the first whose soft one is yet to
-//! come (`__hrtimer_run_queues` in `kernel/time/hrtimer.c`). Without high resolution timers expire on ticks by their soft expiry.
+//! come (`__hrtimer_run_queues` in `kernel/time/hrtimer.c`); the next tick is a timer among them, with no slack, as long as it is not stopped. Without high resolution timers expire on ticks by their soft expiry.
 
 use std::collections::BTreeMap;
 
@@ -78,11 +78,13 @@ impl Timers {
     }
 
     /// The next thread whose timer an interrupt at this instant takes with it; those whose hard expiry it is have interrupts of their own.
-    pub(crate) fn next_expired(&mut self, cpu: usize, now: Nanos) -> Option<u32> {
+    ///
+    /// `tick`: when the next tick of the CPU comes, if it has any. It is a timer without slack, and keeps those behind it.
+    pub(crate) fn next_expired(&mut self, cpu: usize, now: Nanos, tick: Option<Nanos>) -> Option<u32> {
         let pending = &self.cpus[cpu].pending;
         let later = (Nanos::new(now.get() + 1), 0)..;
-        let (&(_, thread), _) = pending.range(later).next().filter(|(_, soft)| **soft <= now)?;
-        Some(thread)
+        let (&(hard, thread), _) = pending.range(later).next().filter(|(_, soft)| **soft <= now)?;
+        tick.is_none_or(|tick| hard < tick).then_some(thread)
     }
 
     /// An interrupt of a timer or a tick; several of one instant are one.
@@ -154,10 +156,10 @@ mod tests {
         let hard = [(0, 10), (1, 20), (2, 50)].map(|(t, soft)| timers.begin(0, t, US(soft), false));
         assert_eq!(hard, [60, 40, 100].map(US));
         timers.end(0, 1);
-        assert_eq!(timers.next_expired(0, US(40)), Some(0));
+        assert_eq!(timers.next_expired(0, US(40), None), Some(0));
         timers.end(0, 0);
-        assert_eq!(timers.next_expired(0, US(40)), None);
-        assert_eq!(timers.next_expired(0, US(50)), Some(2));
+        assert_eq!(timers.next_expired(0, US(40), None), None);
+        assert_eq!(timers.next_expired(0, US(50), None), Some(2));
     }
 
     /// Of A 10 and 100, of B 50 and 60: A has expired at 40, and B, which stands before it, has not.
@@ -168,8 +170,22 @@ mod tests {
         timers.set_slack(1, US(10));
         timers.begin(0, 0, US(10), false);
         timers.begin(0, 1, US(50), false);
-        assert_eq!(timers.next_expired(0, US(40)), None);
-        assert_eq!(timers.next_expired(0, US(55)), Some(1));
+        assert_eq!(timers.next_expired(0, US(40), None), None);
+        assert_eq!(timers.next_expired(0, US(55), None), Some(1));
+    }
+
+    /// Of A 10 and 60, of B 20 and 90, and a tick at 80: B has expired at 40, and the tick, which stands before it, has not.
+    #[test]
+    fn the_next_tick_keeps_those_behind_it() {
+        let mut timers = Timers::new(TimerRules::default(), 1);
+        timers.set_slack(0, US(50));
+        timers.set_slack(1, US(70));
+        timers.begin(0, 0, US(10), false);
+        timers.begin(0, 1, US(20), false);
+        assert_eq!(timers.next_expired(0, US(40), Some(US(80))), Some(0));
+        timers.end(0, 0);
+        assert_eq!(timers.next_expired(0, US(40), Some(US(80))), None);
+        assert_eq!(timers.next_expired(0, US(40), None), Some(1));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::Machine;
 use crate::cpu::hardware::ThreadId;
 use crate::cpu::program::Programs;
 use crate::cpu::recorder::Kept;
-use crate::cpu::timers::TimerCounts;
+use crate::cpu::timers::{TimerCounts, on_grid};
 
 impl<P: Programs> Machine<P> {
     /// Gives a thread a timer slack of its own; it has an effect where the platform has rules of timers.
@@ -82,7 +82,11 @@ impl<P: Programs> Machine<P> {
         let cost = waking(&self.hardware.platform.overheads);
         loop {
             let now = self.hardware.now();
-            let next = self.hardware.timers.as_mut().and_then(|timers| timers.next_expired(cpu, now));
+            let of_cpu = &self.hardware.cpus[cpu];
+            let is_ticking = self.hardware.engine.is_armed(of_cpu.tick);
+            let after = now + Nanos::new(1);
+            let tick = is_ticking.then(|| on_grid(after, of_cpu.tick_phase, self.hardware.platform.tick));
+            let next = self.hardware.timers.as_mut().and_then(|timers| timers.next_expired(cpu, now, tick));
             let Some(thread) = next.map(ThreadId) else { return };
             let alarm = self.hardware.thread(thread).alarm;
             self.hardware.engine.cancel(alarm);

@@ -1,0 +1,205 @@
+//! Bounds of chains against chains that are simulated: no event takes longer than is proven.
+
+mod common;
+
+use std::fmt::Write as _;
+
+use common::workload;
+use surety_analysis::AnalysisWorld;
+use surety_model::platform::{Enforcement, Overheads, Platform};
+use surety_model::record::Record;
+use surety_model::verdict::{Outcome, judge};
+use surety_model::world::{RunOptions, Unobserved, World as _};
+use surety_sim::SimWorld;
+use surety_stats::random::Pcg;
+use surety_units::{CpuSet, Nanos};
+
+const COSTS: Overheads = Overheads {
+    switch: Nanos::from_micros(2),
+    wakeup: Nanos::from_micros(5),
+    sleep: Nanos::from_micros(3),
+    tick: Nanos::from_micros(4),
+    timer: Nanos::from_micros(3),
+};
+
+/// Whether stages have fixed priorities, reservations, or each one of both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Classes {
+    Fixed,
+    Reserved,
+    Mixed,
+}
+
+/// Drawn workloads of chains.
+struct Drawn {
+    pcg: Pcg,
+    cpus: u32,
+    classes: Classes,
+}
+
+impl Drawn {
+    fn below(&mut self, n: u64) -> u64 {
+        self.pcg.below(n)
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        let count = of.len() as u64;
+        of[self.below(count) as usize]
+    }
+
+    /// A task by its lines; `period`: of one that is released by itself.
+    fn task(&mut self, name: &str, period: Option<u64>) -> String {
+        let is_reserved = match self.classes {
+            Classes::Fixed => false,
+            Classes::Reserved => true,
+            Classes::Mixed => self.below(2) == 0,
+        };
+        let work = 200 + self.below(1_500);
+        let work = match self.below(3) {
+            0 => format!("'{work}us'"),
+            _ => format!("{{ kind = 'uniform', low = '{}us', high = '{work}us' }}", work / 2),
+        };
+        let mut text = format!("[[task]]\nname = '{name}'\nwork = {work}\n");
+        if let Some(period) = period {
+            let jitter = self.below(4) * period / 8;
+            let start = self.below(3) * period / 2;
+            writeln!(text, "period = '{period}ms'\njitter = '{jitter}ms'\nstart = '{start}ms'")
+                .expect("a text takes it");
+        }
+        if is_reserved {
+            let (runtime, server) = (1 + self.below(2), self.one(&[8, 10, 20]));
+            let deadline = if self.below(3) == 0 { server / 2 } else { server };
+            writeln!(
+                text,
+                "reservation = {{ runtime = '{runtime}ms', deadline = '{deadline}ms', period = '{server}ms' }}"
+            )
+            .expect("a text takes it");
+        } else {
+            let class = self.one(&["fifo", "fifo", "rr"]);
+            writeln!(text, "policy = '{class}:{}'", 10 + self.below(4)).expect("a text takes it");
+            if self.cpus > 1 {
+                writeln!(text, "cpus = '{}'", self.below(u64::from(self.cpus))).expect("a text takes it");
+            }
+        }
+        text
+    }
+
+    /// Up to two chains of up to four stages, some of which sample or are shared, beside other threads and spinners of the fair class.
+    fn workload(&mut self) -> String {
+        let mut text = String::new();
+        let mut chains = String::new();
+        let mut names: Vec<String> = Vec::new();
+        for chain in 0..1 + self.below(2) {
+            let mut through: Vec<String> = Vec::new();
+            for stage in 0..1 + self.below(4) {
+                if !names.is_empty() && self.below(6) == 0 {
+                    let shared = self.below(names.len() as u64) as usize;
+                    if !through.contains(&names[shared]) {
+                        through.push(names[shared].clone());
+                        continue;
+                    }
+                }
+                let name = format!("c{chain}s{stage}");
+                let period = (self.below(4) == 0).then(|| self.one(&[12, 20, 30]));
+                text += &self.task(&name, period);
+                through.push(name.clone());
+                names.push(name);
+            }
+            let kind = self.one(&["periodic', period", "sporadic', gap"]);
+            let gap = self.one(&[9, 16, 25, 33, 40]);
+            let list: Vec<String> = through.iter().map(|name| format!("'{name}'")).collect();
+            writeln!(
+                chains,
+                "[[chain]]\nname = 'c{chain}'\nstart = {{ kind = '{kind} = '{gap}ms' }}\nthrough = [{}]\npromise = 'response <= 60ms'",
+                list.join(", ")
+            )
+            .expect("a text takes it");
+        }
+        for beside in 0..self.below(3) {
+            let period = self.one(&[10, 15, 24]);
+            text += &self.task(&format!("b{beside}"), Some(period));
+        }
+        text + &chains + "[[load]]\nname = 'spin'\nkind = 'spinners'\ncount = 2\n"
+    }
+}
+
+/// The longest response of a chain that was seen.
+fn longest(record: &Record, name: &str) -> Option<Nanos> {
+    let activity = record.activity(name)?;
+    let max = activity.response.as_ref()?.observed()?.moments.max()?;
+    Some(Nanos::from_f64_rounded(max))
+}
+
+/// Chains drawn until so many of them have a bound: in how many the longest response seen reached which part of the bound.
+fn compared(platform: &Platform, classes: Classes, wanted: usize, seed: u128) -> Vec<f64> {
+    let mut drawn = Drawn { pcg: Pcg::new(seed, 77), cpus: platform.cpus, classes };
+    let options = RunOptions {
+        duration: Nanos::from_secs(3),
+        cpus: Some(CpuSet::first(platform.cpus)),
+        ..RunOptions::default()
+    };
+    let mut parts = Vec::new();
+    for round in 0..40 * wanted as u64 {
+        if parts.len() >= wanted {
+            break;
+        }
+        let text = drawn.workload();
+        let workload = workload(&text);
+        let options = RunOptions { seed: round, ..options.clone() };
+        let analysed = AnalysisWorld::new(platform.clone())
+            .run(&workload, &options, &mut Unobserved)
+            .expect("it is played");
+        let bound = |name: &str| analysed.activity(name)?.response.as_ref()?.quantile(1.0);
+        if workload.chains.iter().all(|chain| bound(&chain.name).is_none()) {
+            continue;
+        }
+        let simulated =
+            SimWorld::new(platform.clone()).run(&workload, &options, &mut Unobserved).expect("it is played");
+        for chain in &workload.chains {
+            let (Some(bound), Some(seen)) = (bound(&chain.name), longest(&simulated, &chain.name)) else {
+                continue;
+            };
+            assert!(seen <= bound, "{}: {seen} seen, {bound} proven, seed {round}\n{text}", chain.name);
+            let proven = judge(analysed.activity(&chain.name).expect("it is there"));
+            let broken = judge(simulated.activity(&chain.name).expect("it is there"));
+            assert!(proven[0].outcome != Outcome::Kept || broken[0].outcome != Outcome::Broken, "{text}");
+            parts.push(seen.get() as f64 / bound.get() as f64);
+        }
+    }
+    assert!(parts.len() >= wanted, "{platform:?} {classes:?}: {} of {wanted} had a bound", parts.len());
+    parts
+}
+
+/// The median and the least of some parts.
+fn summary(mut parts: Vec<f64>) -> (f64, f64) {
+    parts.sort_by(f64::total_cmp);
+    (parts[parts.len() / 2], parts[0])
+}
+
+fn exact(cpus: u32) -> Platform {
+    Platform { enforcement: Enforcement::Exact, ..Platform::linux_6_18(cpus) }
+}
+
+/// 900 chains, no response beyond its bound; of half of the bounds the part that stands with them is reached. What reservations take to be done
+/// is nearer to the work of a job than to the deadline, which is what is proven.
+#[test]
+fn no_event_takes_longer_than_is_proven() {
+    let costly = |platform: Platform| Platform { overheads: COSTS, ..platform };
+    let sets = [
+        (exact(1), Classes::Fixed, 0.5),
+        (costly(exact(1)), Classes::Fixed, 0.5),
+        (exact(2), Classes::Fixed, 0.6),
+        (Platform::linux_6_12(1), Classes::Fixed, 0.5),
+        (exact(1), Classes::Reserved, 0.2),
+        (costly(exact(1)), Classes::Reserved, 0.2),
+        (exact(2), Classes::Reserved, 0.2),
+        (Platform::linux_6_18(1), Classes::Reserved, 0.1),
+        (exact(1), Classes::Mixed, 0.2),
+    ];
+    for (number, (platform, classes, median)) in sets.into_iter().enumerate() {
+        let (middle, least) = summary(compared(&platform, classes, 100, number as u128));
+        let Platform { cpus, enforcement, .. } = &platform;
+        println!("{cpus} CPUs, {classes:?}, {enforcement:?}: median {middle:.3}, least {least:.3}");
+        assert!(middle >= median, "{cpus} {classes:?} {enforcement:?}: {middle:.3}");
+    }
+}
