@@ -279,9 +279,12 @@ fn schedulers(fair: &str) -> Vec<String> {
     ["deadline", "realtime", fair].map(str::to_owned).to_vec()
 }
 
-/// By how much the kernel's scheduler settings grow with the number of CPUs (`get_update_sysctl_factor`, kernel/sched/fair.c).
-fn scale_of(cpus: u32) -> u32 {
-    1 + cpus.clamp(1, 8).ilog2()
+/// The number of CPUs up to which the kernel's scheduler settings grow with them.
+const SCALED_CPUS: u32 = 8;
+
+/// By how much they do, up to so many CPUs (`get_update_sysctl_factor`, kernel/sched/fair.c).
+fn scale_of(cpus: u32, most: u32) -> u32 {
+    1 + cpus.clamp(1, most).ilog2()
 }
 
 impl Platform {
@@ -309,7 +312,7 @@ impl Platform {
             tick,
             tick_phase: None,
             enforcement: Enforcement::Tick(tick),
-            base_slice: Nanos::from_micros(700) * i64::from(scale_of(cpus)),
+            base_slice: Nanos::from_micros(700) * i64::from(scale_of(cpus, SCALED_CPUS)),
             fair_server: Some(FairServer::DEFAULT),
             fair_server_charged: true,
             realtime_limit: None,

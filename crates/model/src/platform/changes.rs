@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use surety_units::{CpuSet, Nanos};
 
-use super::{Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, TimerRules, scale_of};
+use super::{
+    Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, SCALED_CPUS, TimerRules, scale_of,
+};
 
 /// A key: what its value looks like, what it says, and how it is carried out.
 #[derive(Debug)]
@@ -229,7 +231,9 @@ fn set_cpus(platform: &mut Platform, value: &str) -> Result<(), String> {
     let cpus = value.parse().ok().filter(|cpus| (1..=CpuSet::LIMIT).contains(cpus));
     let cpus = cpus.ok_or_else(|| format!("a number from 1 to {}", CpuSet::LIMIT))?;
     // The kernel scales the slice with the number of CPUs.
-    let slice = platform.base_slice.mul_ratio(scale_of(cpus).into(), scale_of(platform.cpus).into());
+    let most = platform.fair_version().map_or(SCALED_CPUS, |version| version.scales_to);
+    let scale = |cpus: u32| u64::from(scale_of(cpus, most));
+    let slice = platform.base_slice.mul_ratio(scale(cpus), scale(platform.cpus));
     (platform.cpus, platform.base_slice) = (cpus, slice);
     platform.cpu_specs.clear();
     platform.root_domains.clear();

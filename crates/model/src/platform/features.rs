@@ -19,6 +19,14 @@ pub struct Feature {
     pub fixed: Option<&'static str>,
 }
 
+/// Something of a workload that the kernels of a fair class do not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacks {
+    Groups,
+    LatencyNice,
+    Reservations,
+}
+
 /// A fair class.
 #[derive(Clone, Copy, Debug)]
 pub struct FairVersion {
@@ -28,6 +36,10 @@ pub struct FairVersion {
     pub kernels: &'static str,
     /// Whether a kernel with it was held against the simulator.
     pub is_validated: bool,
+    /// The number of CPUs up to which its slices grow with them.
+    pub scales_to: u32,
+    /// What of a workload it has nothing for.
+    pub lacks: &'static [Lacks],
     pub features: &'static [Feature],
 }
 
@@ -56,6 +68,8 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         scheduler: "fair",
         kernels: "6.17 to 7.0",
         is_validated: true,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("PLACE_LAG"),
             on("PLACE_DEADLINE_INITIAL"),
@@ -81,6 +95,8 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         scheduler: "eevdf-7.2",
         kernels: "7.1 and later",
         is_validated: true,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("PLACE_LAG"),
             on("PLACE_DEADLINE_INITIAL"),
@@ -107,6 +123,8 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         scheduler: "eevdf-6.12",
         kernels: "6.12 to 6.16",
         is_validated: true,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("PLACE_LAG"),
             on("PLACE_DEADLINE_INITIAL"),
@@ -132,6 +150,8 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         scheduler: "eevdf-6.6",
         kernels: "6.6 to 6.11",
         is_validated: false,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("PLACE_LAG"),
             on("PLACE_DEADLINE_INITIAL"),
@@ -152,6 +172,8 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         scheduler: "cfs-6.1",
         kernels: "up to 6.5",
         is_validated: true,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("GENTLE_FAIR_SLEEPERS"),
             on("START_DEBIT"),

@@ -2,6 +2,7 @@
 
 pub(super) mod disks;
 mod groups;
+mod lacks;
 mod streams;
 mod units;
 
@@ -188,6 +189,13 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
             "MuQSS has no latency nice; leave it out, or name another fair class in `class-order`".to_owned();
         WorldError::Unsupported { world: NAME.to_owned(), object, why }
     }));
+    if let Some(version) = platform.fair_version() {
+        found.extend(
+            lacks::lacking(workload, platform, version)
+                .into_iter()
+                .map(|(object, why)| WorldError::Unsupported { world: NAME.to_owned(), object, why }),
+        );
+    }
     found
 }
 

@@ -334,6 +334,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let queue = queue_of(self.cpus, t.group, t.cpu);
         let mut entity = Entity::new(weight::of(&t.asked), slice, queue);
         entity.thread = Some(thread);
+        entity.is_batch = matches!(t.asked, Scheduling::Policy(PolicySpec::Batch { .. }));
         let place = self.queues.entities.len();
         self.balance.admit(t.cpu, hardware.now());
         self.of_thread.push(place);
@@ -473,22 +474,24 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         if current == woken {
             return;
         }
-        // An idle thread, or group, never stands in the way of another, nor does it take over.
-        let is_idle = |entity: usize, s: Scheduling| match self.queues.entities[entity].owns {
-            Some(owned) => hardware.groups[owned / self.cpus - 1].idle,
-            None => is_idler(s),
-        };
-        match (is_idle(current, running), is_idle(woken, new)) {
-            (true, false) => {
-                self.queues.outranked(current, woken);
-                hardware.reschedule(cpu);
+        if self.queues.heeds_policies() {
+            // An idle thread, or group, never stands in the way of another, nor does it take over.
+            let is_idle = |entity: usize, s: Scheduling| match self.queues.entities[entity].owns {
+                Some(owned) => hardware.groups[owned / self.cpus - 1].idle,
+                None => is_idler(s),
+            };
+            match (is_idle(current, running), is_idle(woken, new)) {
+                (true, false) => {
+                    self.queues.outranked(current, woken);
+                    hardware.reschedule(cpu);
+                    return;
+                }
+                (false, true) => return,
+                _ => {}
+            }
+            if matches!(new, Scheduling::Policy(PolicySpec::Batch { .. } | PolicySpec::Idle)) {
                 return;
             }
-            (false, true) => return,
-            _ => {}
-        }
-        if matches!(new, Scheduling::Policy(PolicySpec::Batch { .. } | PolicySpec::Idle)) {
-            return;
         }
         if self.queues.preempts(current, woken) {
             hardware.reschedule(cpu);
