@@ -59,6 +59,7 @@ impl<R: Rule> Fair<R> {
     fn new(hardware: &mut Hardware, rank: Rank) -> Fair<R> {
         let cpus = hardware.cpus.len();
         let mut queues = R::new(&hardware.platform, cpus);
+        queues.set_times(&hardware.times);
         let base_slice = queues.base_slice;
         let group_weights: Vec<i64> = hardware.groups.iter().map(weight::of_group).collect();
         for (group, spec) in hardware.groups.iter().enumerate() {

@@ -10,6 +10,7 @@ use surety_model::platform::Platform;
 use crate::cpu::hardware::ThreadId;
 use crate::cpu::policy::Arrival;
 use crate::cpu::sorted::Sorted;
+use crate::cpu::times::Times;
 
 use super::balance::Search;
 use super::weight::UNIT;
@@ -311,6 +312,9 @@ pub(super) enum WakeupPreemption {
 pub(super) trait Rule: DerefMut<Target = Queues> {
     /// Empty root queues.
     fn new(platform: &Platform, cpus: usize) -> Self;
+
+    /// Takes what it needs of the times that no platform sets.
+    fn set_times(&mut self, _times: &Times) {}
 
     /// Whether a thread may ask for a slice of its own.
     fn has_own_slices(&self) -> bool {
