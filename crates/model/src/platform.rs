@@ -164,6 +164,7 @@ pub const PROFILES: &[(&str, Profile)] = &[
     ("linux-6.12", Platform::linux_6_12),
     ("linux-6.6", Platform::linux_6_6),
     ("linux-6.1", Platform::linux_6_1),
+    ("linux-2.6.23", Platform::linux_2_6_23),
 ];
 
 /// A CPU of a machine whose CPUs are not all alike.
@@ -382,6 +383,19 @@ impl Platform {
             name: "linux-6.6".to_owned(),
             reclaiming: Reclaiming::ToCap,
             schedulers: schedulers("eevdf-6.6"),
+            ..Platform::linux_6_1(cpus)
+        }
+    }
+
+    /// A mainline 2.6.23 kernel at 250 Hz: CFS as it came in, a smallest granularity of 2 ms for each doubling of CPUs, and realtime threads without a limit. It has
+    /// no reservations, control groups and fair server. Realtime threads are pushed and pulled as later kernels do.
+    pub fn linux_2_6_23(cpus: u32) -> Platform {
+        Platform {
+            name: "linux-2.6.23".to_owned(),
+            base_slice: Nanos::from_millis(2) * i64::from(scale_of(cpus, u32::MAX)),
+            realtime_limit: None,
+            autogroup: false,
+            schedulers: schedulers("cfs-2.6.23"),
             ..Platform::linux_6_1(cpus)
         }
     }

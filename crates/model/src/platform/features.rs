@@ -59,6 +59,8 @@ const fn fixed(name: &'static str, is_on: bool, why: &'static str) -> Feature {
 const BUDDIES: &str = "the simulator moves buddies of CFS between CPUs as other threads";
 const EARLY_TIMER: &str = "slices that end on a timer are simulated by the rule of 7.1 and later";
 const BUDGETS: &str = "say `enforcement=exact` or `enforcement=tick`";
+const FORKS: &str = "it is for processes that are forked, and the simulator's are threads of programs";
+const LOADS: &str = "the simulator has the averages of later kernels for the load of a CPU";
 const WAKERS: &str = "the simulator does not know on which CPU a waker runs";
 const REWORKED: &str = "the simulator does not have the rule by which 6.19 and later nominate who was woken";
 
@@ -170,7 +172,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
     },
     FairVersion {
         scheduler: "cfs-6.1",
-        kernels: "up to 6.5",
+        kernels: "2.6.24 to 6.5",
         is_validated: true,
         scales_to: 8,
         lacks: &[],
@@ -190,6 +192,21 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
             on("NI_RANDOM"),
             on("ALT_PERIOD"),
             on("BASE_SLICE"),
+        ],
+    },
+    FairVersion {
+        scheduler: "cfs-2.6.23",
+        kernels: "2.6.23",
+        is_validated: false,
+        scales_to: u32::MAX,
+        lacks: &[Lacks::Groups, Lacks::LatencyNice, Lacks::Reservations],
+        features: &[
+            on("FAIR_SLEEPERS"),
+            fixed("SLEEPER_AVG", false, LOADS),
+            fixed("SLEEPER_LOAD_AVG", true, LOADS),
+            fixed("PRECISE_CPU_LOAD", false, LOADS),
+            fixed("START_DEBIT", true, FORKS),
+            fixed("SKIP_INITIAL", false, FORKS),
         ],
     },
 ];
@@ -300,7 +317,7 @@ mod tests {
             ("linux-6.18", "LAST_BUDDY", "has no LAST_BUDDY, but PLACE_LAG"),
             ("linux-6.18", "RUN_TO_PARTY", "no feature `RUN_TO_PARTY`"),
             ("linux-6.1", "NO_GENTLE_FAIR_SLEEPERS", ""),
-            ("linux-6.1", "NO_PLACE_LAG", "up to 6.5 has no PLACE_LAG"),
+            ("linux-6.1", "NO_PLACE_LAG", "2.6.24 to 6.5 has no PLACE_LAG"),
             ("linux-6.6", "NO_DELAY_DEQUEUE", "6.6 to 6.11 has no DELAY_DEQUEUE"),
             ("linux-6.12", "HRTICK", "HRTICK is off in the simulator: slices that end on a timer"),
             ("linux-7.2", "NO_HRTICK", ""),

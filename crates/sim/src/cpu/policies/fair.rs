@@ -17,6 +17,7 @@ mod balance;
 mod cfs;
 mod classes;
 mod eevdf;
+mod fair_clock;
 mod queue;
 mod quota;
 mod version;
@@ -35,6 +36,7 @@ use quota::Quotas;
 
 pub(super) use classes::plain_6_18;
 pub use classes::{cfs, eevdf_6_6, eevdf_6_12, eevdf_6_18, eevdf_7_2};
+pub use fair_clock::cfs_2_6_23;
 
 /// The fair class.
 struct Fair<R> {
