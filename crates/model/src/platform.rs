@@ -91,9 +91,14 @@ impl Reclaiming {
     }
 }
 
-/// The first two numbers of a kernel release.
+/// The numbers that a kernel release begins with.
+fn numbers_of(release: &str) -> impl Iterator<Item = u32> {
+    release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok())
+}
+
+/// The first two of them.
 fn version_of(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
+    let mut numbers = numbers_of(release);
     Some((numbers.next()?, numbers.next()?))
 }
 
@@ -400,10 +405,11 @@ impl Platform {
         }
     }
 
-    /// The profile next to a kernel by its release, for what that kernel does not say of itself: a fair class of CFS up to 6.5,
+    /// The profile next to a kernel by its release, for what that kernel does not say of itself: the first CFS of 2.6.23, that of 6.1 up to 6.5,
     /// of EEVDF without fair servers up to 6.11, that protects whole slices up to 6.16, with slices that end on a timer from 7.1.
     pub fn of_release(release: &str, cpus: u32) -> Platform {
         match version_of(release) {
+            Some(_) if numbers_of(release).take(3).eq([2, 6, 23]) => Platform::linux_2_6_23(cpus),
             Some(version) if version < (6, 6) => Platform::linux_6_1(cpus),
             Some(version) if version < (6, 12) => Platform::linux_6_6(cpus),
             Some(version) if version < (6, 17) => Platform::linux_6_12(cpus),
