@@ -234,6 +234,10 @@ pub struct Platform {
     /// Whether realtime threads that throttling stops run on as fair threads of nice 0 until it lets them go on. No kernel does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub realtime_demoted: bool,
+    /// Whether a reserved thread that waits for a lock that lends has its holder run on its budget (bandwidth inheritance). No
+    /// kernel does that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bandwidth_inheritance: bool,
     /// Time slice of `SCHED_RR`.
     pub round_robin_slice: Nanos,
     /// The fraction of each CPU that deadline tasks may reserve (`sched_rt_runtime / sched_rt_period`).
@@ -323,6 +327,7 @@ impl Platform {
             fair_server_charged: true,
             realtime_limit: None,
             realtime_demoted: false,
+            bandwidth_inheritance: false,
             round_robin_slice: Nanos::from_millis(100),
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             reclaiming: Reclaiming::ToCap,
@@ -485,6 +490,9 @@ impl Platform {
             parts.push(format!("realtime throttling{to}"));
         } else if self.fair_server.is_none() {
             parts.push("no fair server".to_owned());
+        }
+        if self.bandwidth_inheritance {
+            parts.push("bandwidth inheritance".to_owned());
         }
         if self.fair_version().is_some() && !self.is_fair_class_validated() {
             parts.push("fair class unvalidated".to_owned());

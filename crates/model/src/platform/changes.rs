@@ -127,6 +127,20 @@ pub const KEYS: &[KeyRow] = &[
         },
     },
     KeyRow {
+        word: "deadline-inheritance",
+        value: "kernel|bandwidth",
+        example: "bandwidth",
+        about: "what a reserved thread lends to the holder of a lock: `kernel`, which is not simulated, or its budget (no kernel does)",
+        set: |platform, value| {
+            platform.bandwidth_inheritance = match value {
+                "kernel" => false,
+                "bandwidth" => true,
+                _ => return Err("`kernel` or `bandwidth`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    KeyRow {
         word: "overheads",
         value: "off",
         example: "off",
@@ -451,6 +465,7 @@ mod tests {
             ("overheads=2us", "each cost has a key of its own"),
             ("rt-limit=off,rt-throttled=fair", "nothing is throttled here without `rt-limit`"),
             ("rt-throttled=never", "`wait` or `fair`"),
+            ("deadline-inheritance=on", "`kernel` or `bandwidth`"),
             ("features=SLOW", "no feature `SLOW`: the fair class of 6.17 to 7.0 has PLACE_LAG"),
             ("features=NO_WA_BIAS", "WA_BIAS is on in the simulator: the simulator does not know"),
         ] {

@@ -3,6 +3,7 @@
 pub(super) mod disks;
 mod groups;
 mod lacks;
+mod lends;
 mod streams;
 mod units;
 
@@ -291,13 +292,8 @@ impl<'a> Builder<'a> {
                 let why = "the kernel refuses a reservation to a thread pinned to one CPU; give a number of instances";
                 return refuse(object.to_owned(), why);
             }
-            return match workload.lending_lock_of(task) {
-                Some(name) => refuse(
-                    object.to_owned(),
-                    format!(
-                        "lending a reservation through the resource `{name}` is not simulated; run it on the host, give the resource no protocol, or the task a realtime policy"
-                    ),
-                ),
+            return match lends::refused(workload, task, &self.platform) {
+                Some(why) => refuse(object.to_owned(), why),
                 None => Ok(()),
             };
         };
