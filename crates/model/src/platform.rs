@@ -91,9 +91,14 @@ impl Reclaiming {
     }
 }
 
-/// The first two numbers of a kernel release.
+/// The numbers that a kernel release begins with.
+fn numbers_of(release: &str) -> impl Iterator<Item = u32> {
+    release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok())
+}
+
+/// The first two of them.
 fn version_of(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
+    let mut numbers = numbers_of(release);
     Some((numbers.next()?, numbers.next()?))
 }
 
@@ -164,6 +169,7 @@ pub const PROFILES: &[(&str, Profile)] = &[
     ("linux-6.12", Platform::linux_6_12),
     ("linux-6.6", Platform::linux_6_6),
     ("linux-6.1", Platform::linux_6_1),
+    ("linux-2.6.23", Platform::linux_2_6_23),
 ];
 
 /// A CPU of a machine whose CPUs are not all alike.
@@ -228,6 +234,10 @@ pub struct Platform {
     /// Whether realtime threads that throttling stops run on as fair threads of nice 0 until it lets them go on. No kernel does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub realtime_demoted: bool,
+    /// Whether a reserved thread that waits for a lock that lends has its holder run on its budget (bandwidth inheritance). No
+    /// kernel does that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bandwidth_inheritance: bool,
     /// Time slice of `SCHED_RR`.
     pub round_robin_slice: Nanos,
     /// The fraction of each CPU that deadline tasks may reserve (`sched_rt_runtime / sched_rt_period`).
@@ -279,9 +289,12 @@ fn schedulers(fair: &str) -> Vec<String> {
     ["deadline", "realtime", fair].map(str::to_owned).to_vec()
 }
 
-/// By how much the kernel's scheduler settings grow with the number of CPUs (`get_update_sysctl_factor`, kernel/sched/fair.c).
-fn scale_of(cpus: u32) -> u32 {
-    1 + cpus.clamp(1, 8).ilog2()
+/// The number of CPUs up to which the kernel's scheduler settings grow with them.
+const SCALED_CPUS: u32 = 8;
+
+/// By how much they do, up to so many CPUs (`get_update_sysctl_factor`, kernel/sched/fair.c).
+fn scale_of(cpus: u32, most: u32) -> u32 {
+    1 + cpus.clamp(1, most).ilog2()
 }
 
 impl Platform {
@@ -309,11 +322,12 @@ impl Platform {
             tick,
             tick_phase: None,
             enforcement: Enforcement::Tick(tick),
-            base_slice: Nanos::from_micros(700) * i64::from(scale_of(cpus)),
+            base_slice: Nanos::from_micros(700) * i64::from(scale_of(cpus, SCALED_CPUS)),
             fair_server: Some(FairServer::DEFAULT),
             fair_server_charged: true,
             realtime_limit: None,
             realtime_demoted: false,
+            bandwidth_inheritance: false,
             round_robin_slice: Nanos::from_millis(100),
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             reclaiming: Reclaiming::ToCap,
@@ -383,10 +397,24 @@ impl Platform {
         }
     }
 
-    /// The profile next to a kernel by its release, for what that kernel does not say of itself: a fair class of CFS up to 6.5,
+    /// A mainline 2.6.23 kernel at 250 Hz: CFS as it came in, a smallest granularity of 2 ms for each doubling of CPUs, and realtime threads without a limit. It has
+    /// no reservations, control groups and fair server. Realtime threads are pushed and pulled as later kernels do.
+    pub fn linux_2_6_23(cpus: u32) -> Platform {
+        Platform {
+            name: "linux-2.6.23".to_owned(),
+            base_slice: Nanos::from_millis(2) * i64::from(scale_of(cpus, u32::MAX)),
+            realtime_limit: None,
+            autogroup: false,
+            schedulers: schedulers("cfs-2.6.23"),
+            ..Platform::linux_6_1(cpus)
+        }
+    }
+
+    /// The profile next to a kernel by its release, for what that kernel does not say of itself: the first CFS of 2.6.23, that of 6.1 up to 6.5,
     /// of EEVDF without fair servers up to 6.11, that protects whole slices up to 6.16, with slices that end on a timer from 7.1.
     pub fn of_release(release: &str, cpus: u32) -> Platform {
         match version_of(release) {
+            Some(_) if numbers_of(release).take(3).eq([2, 6, 23]) => Platform::linux_2_6_23(cpus),
             Some(version) if version < (6, 6) => Platform::linux_6_1(cpus),
             Some(version) if version < (6, 12) => Platform::linux_6_6(cpus),
             Some(version) if version < (6, 17) => Platform::linux_6_12(cpus),
@@ -462,6 +490,9 @@ impl Platform {
             parts.push(format!("realtime throttling{to}"));
         } else if self.fair_server.is_none() {
             parts.push("no fair server".to_owned());
+        }
+        if self.bandwidth_inheritance {
+            parts.push("bandwidth inheritance".to_owned());
         }
         if self.fair_version().is_some() && !self.is_fair_class_validated() {
             parts.push("fair class unvalidated".to_owned());

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Bench, FAIR, exact, fifo, ms, nice, periodic, reserved, round_robin, us};
+use surety_model::platform::features::Lacks;
 use surety_model::platform::{FairServer, Overheads, Platform, RealtimeLimit, TimerRules};
 use surety_model::reservation::Reservation;
 use surety_model::weight::nice_weight;
@@ -88,7 +89,10 @@ fn a15_spinners_share_by_weight() {
 /// who was picked (from 6.12 on), one of 1 ms waits for the slice of the other group up to a tick each time, outside never.
 #[test]
 fn a16_nice_values_of_different_groups_are_not_compared() {
-    for (name, of) in surety_model::platform::PROFILES {
+    let lacks_groups = |of: surety_model::platform::Profile| {
+        of(1).fair_version().is_some_and(|version| version.lacks.contains(&Lacks::Groups))
+    };
+    for (name, of) in surety_model::platform::PROFILES.iter().filter(|(_, of)| !lacks_groups(*of)) {
         let run = |work: Nanos, period: Nanos, place: Option<usize>| {
             let groups = vec![GroupSpec::default(); 2];
             let mut bench = Bench::with_groups(without_server(of(1)), groups);

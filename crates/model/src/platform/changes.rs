@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use surety_units::{CpuSet, Nanos};
 
-use super::{Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, TimerRules, scale_of};
+use super::{
+    Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, SCALED_CPUS, TimerRules, scale_of,
+};
 
 /// A key: what its value looks like, what it says, and how it is carried out.
 #[derive(Debug)]
@@ -125,6 +127,20 @@ pub const KEYS: &[KeyRow] = &[
         },
     },
     KeyRow {
+        word: "deadline-inheritance",
+        value: "kernel|bandwidth",
+        example: "bandwidth",
+        about: "what a reserved thread lends to the holder of a lock: `kernel`, which is not simulated, or its budget (no kernel does)",
+        set: |platform, value| {
+            platform.bandwidth_inheritance = match value {
+                "kernel" => false,
+                "bandwidth" => true,
+                _ => return Err("`kernel` or `bandwidth`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    KeyRow {
         word: "overheads",
         value: "off",
         example: "off",
@@ -229,7 +245,9 @@ fn set_cpus(platform: &mut Platform, value: &str) -> Result<(), String> {
     let cpus = value.parse().ok().filter(|cpus| (1..=CpuSet::LIMIT).contains(cpus));
     let cpus = cpus.ok_or_else(|| format!("a number from 1 to {}", CpuSet::LIMIT))?;
     // The kernel scales the slice with the number of CPUs.
-    let slice = platform.base_slice.mul_ratio(scale_of(cpus).into(), scale_of(platform.cpus).into());
+    let most = platform.fair_version().map_or(SCALED_CPUS, |version| version.scales_to);
+    let scale = |cpus: u32| u64::from(scale_of(cpus, most));
+    let slice = platform.base_slice.mul_ratio(scale(cpus), scale(platform.cpus));
     (platform.cpus, platform.base_slice) = (cpus, slice);
     platform.cpu_specs.clear();
     platform.root_domains.clear();
@@ -447,6 +465,7 @@ mod tests {
             ("overheads=2us", "each cost has a key of its own"),
             ("rt-limit=off,rt-throttled=fair", "nothing is throttled here without `rt-limit`"),
             ("rt-throttled=never", "`wait` or `fair`"),
+            ("deadline-inheritance=on", "`kernel` or `bandwidth`"),
             ("features=SLOW", "no feature `SLOW`: the fair class of 6.17 to 7.0 has PLACE_LAG"),
             ("features=NO_WA_BIAS", "WA_BIAS is on in the simulator: the simulator does not know"),
         ] {

@@ -19,6 +19,14 @@ pub struct Feature {
     pub fixed: Option<&'static str>,
 }
 
+/// Something of a workload that the kernels of a fair class do not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacks {
+    Groups,
+    LatencyNice,
+    Reservations,
+}
+
 /// A fair class.
 #[derive(Clone, Copy, Debug)]
 pub struct FairVersion {
@@ -28,6 +36,10 @@ pub struct FairVersion {
     pub kernels: &'static str,
     /// Whether a kernel with it was held against the simulator.
     pub is_validated: bool,
+    /// The number of CPUs up to which its slices grow with them.
+    pub scales_to: u32,
+    /// What of a workload it has nothing for.
+    pub lacks: &'static [Lacks],
     pub features: &'static [Feature],
 }
 
@@ -47,6 +59,8 @@ const fn fixed(name: &'static str, is_on: bool, why: &'static str) -> Feature {
 const BUDDIES: &str = "the simulator moves buddies of CFS between CPUs as other threads";
 const EARLY_TIMER: &str = "slices that end on a timer are simulated by the rule of 7.1 and later";
 const BUDGETS: &str = "say `enforcement=exact` or `enforcement=tick`";
+const FORKS: &str = "it is for processes that are forked, and the simulator's are threads of programs";
+const LOADS: &str = "the simulator has the averages of later kernels for the load of a CPU";
 const WAKERS: &str = "the simulator does not know on which CPU a waker runs";
 const REWORKED: &str = "the simulator does not have the rule by which 6.19 and later nominate who was woken";
 
@@ -56,6 +70,8 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         scheduler: "fair",
         kernels: "6.17 to 7.0",
         is_validated: true,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("PLACE_LAG"),
             on("PLACE_DEADLINE_INITIAL"),
@@ -81,6 +97,8 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         scheduler: "eevdf-7.2",
         kernels: "7.1 and later",
         is_validated: true,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("PLACE_LAG"),
             on("PLACE_DEADLINE_INITIAL"),
@@ -107,6 +125,8 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         scheduler: "eevdf-6.12",
         kernels: "6.12 to 6.16",
         is_validated: true,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("PLACE_LAG"),
             on("PLACE_DEADLINE_INITIAL"),
@@ -132,6 +152,8 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         scheduler: "eevdf-6.6",
         kernels: "6.6 to 6.11",
         is_validated: false,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("PLACE_LAG"),
             on("PLACE_DEADLINE_INITIAL"),
@@ -150,8 +172,10 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
     },
     FairVersion {
         scheduler: "cfs-6.1",
-        kernels: "up to 6.5",
+        kernels: "2.6.24 to 6.5",
         is_validated: true,
+        scales_to: 8,
+        lacks: &[],
         features: &[
             on("GENTLE_FAIR_SLEEPERS"),
             on("START_DEBIT"),
@@ -168,6 +192,21 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
             on("NI_RANDOM"),
             on("ALT_PERIOD"),
             on("BASE_SLICE"),
+        ],
+    },
+    FairVersion {
+        scheduler: "cfs-2.6.23",
+        kernels: "2.6.23",
+        is_validated: false,
+        scales_to: u32::MAX,
+        lacks: &[Lacks::Groups, Lacks::LatencyNice, Lacks::Reservations],
+        features: &[
+            on("FAIR_SLEEPERS"),
+            fixed("SLEEPER_AVG", false, LOADS),
+            fixed("SLEEPER_LOAD_AVG", true, LOADS),
+            fixed("PRECISE_CPU_LOAD", false, LOADS),
+            fixed("START_DEBIT", true, FORKS),
+            fixed("SKIP_INITIAL", false, FORKS),
         ],
     },
 ];
@@ -278,7 +317,7 @@ mod tests {
             ("linux-6.18", "LAST_BUDDY", "has no LAST_BUDDY, but PLACE_LAG"),
             ("linux-6.18", "RUN_TO_PARTY", "no feature `RUN_TO_PARTY`"),
             ("linux-6.1", "NO_GENTLE_FAIR_SLEEPERS", ""),
-            ("linux-6.1", "NO_PLACE_LAG", "up to 6.5 has no PLACE_LAG"),
+            ("linux-6.1", "NO_PLACE_LAG", "2.6.24 to 6.5 has no PLACE_LAG"),
             ("linux-6.6", "NO_DELAY_DEQUEUE", "6.6 to 6.11 has no DELAY_DEQUEUE"),
             ("linux-6.12", "HRTICK", "HRTICK is off in the simulator: slices that end on a timer"),
             ("linux-7.2", "NO_HRTICK", ""),

@@ -196,13 +196,19 @@ impl Task {
 impl Workload {
     /// The first lock with inheritance that a task takes.
     pub fn lending_lock_of<'t>(&self, task: &'t Task) -> Option<&'t str> {
+        self.lending_locks_of(task).first().copied()
+    }
+
+    /// The locks with inheritance that a task takes, in its order.
+    pub fn lending_locks_of<'t>(&self, task: &'t Task) -> Vec<&'t str> {
         let lends = |name: &String| {
             self.resources.iter().any(|r| r.name == *name && r.protocol == LockProtocol::Inherit)
         };
-        task.body.leaves().into_iter().find_map(|phase| match phase {
+        let lock = |phase: &'t Phase| match phase {
             Phase::Lock(name) if lends(name) => Some(name.as_str()),
             _ => None,
-        })
+        };
+        task.body.leaves().into_iter().filter_map(lock).collect()
     }
 
     /// How often an event is raised when a run begins.

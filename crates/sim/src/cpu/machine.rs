@@ -7,6 +7,7 @@
 
 mod accounts;
 mod interrupts;
+mod lending;
 mod overheads;
 mod ranks;
 mod switching;
@@ -567,16 +568,6 @@ impl<P: Programs> Machine<P> {
     /// Whether a thread that woke another gives way before its next step.
     fn is_preempted(&self, cpu: usize, thread: ThreadId) -> bool {
         self.hardware.cpus[cpu].reschedule && !self.policies[self.rank_of(thread)].finishes_steps()
-    }
-
-    /// Passes the priority of a lock's waiters on to its holder, and to those the holder waits for.
-    fn inherit(&mut self, lock: usize) {
-        if self.resources.inherits(lock) {
-            for holder in self.resources.holders_reached(lock) {
-                let scheduling = self.resources.inherited(&self.hardware, holder);
-                self.change(holder, scheduling);
-            }
-        }
     }
 
     fn arm_completion(&mut self, cpu: usize) {

@@ -110,6 +110,9 @@ pub trait CpuPolicy {
         false
     }
 
+    /// These of its threads wait for locks and let these others run on what they have, until it is told otherwise.
+    fn lend(&mut self, _hardware: &mut Hardware, _lendings: &[(ThreadId, ThreadId)]) {}
+
     /// Whether it wants [`CpuPolicy::job`].
     fn hears_of_jobs(&self) -> bool {
         false

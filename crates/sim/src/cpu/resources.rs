@@ -152,6 +152,31 @@ impl Resources {
             .fold(own, |best, lent| if lent.prio() < best.prio() { lent } else { best })
     }
 
+    /// Who waits with a reservation for a lock that lends, and who of those with one has to run so that it gets it: the holder, or whom that
+    /// one waits for in turn. Nobody is there for those in a ring.
+    pub(crate) fn lendings(&self, hardware: &Hardware) -> Vec<(ThreadId, ThreadId)> {
+        let is_reserved = |thread: ThreadId| matches!(hardware.thread(thread).asked, Scheduling::Deadline(_));
+        let holder_for = |waiter: &ThreadId| {
+            self.locks
+                .iter()
+                .find(|lock| lock.inherit && lock.waiters.contains(waiter))
+                .and_then(|l| l.holder)
+        };
+        let runs_for = |waiter: &ThreadId| {
+            let mut holder = holder_for(waiter)?;
+            for _ in 0..CHAIN_MAX {
+                match holder_for(&holder) {
+                    Some(next) => holder = next,
+                    None => return Some(holder),
+                }
+            }
+            None
+        };
+        let waiters = self.locks.iter().filter(|lock| lock.inherit).flat_map(|lock| &lock.waiters);
+        let reserved = waiters.filter(|waiter| is_reserved(**waiter));
+        reserved.filter_map(|w| Some((*w, runs_for(w).filter(|holder| is_reserved(*holder))?))).collect()
+    }
+
     /// The holders a change at `lock` may reach: its own, and those of locks that holders wait for in turn.
     pub(crate) fn holders_reached(&self, lock: usize) -> Vec<ThreadId> {
         let mut reached = Vec::new();

@@ -2,6 +2,8 @@
 
 pub(super) mod disks;
 mod groups;
+mod lacks;
+mod lends;
 mod streams;
 mod units;
 
@@ -188,6 +190,13 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
             "MuQSS has no latency nice; leave it out, or name another fair class in `class-order`".to_owned();
         WorldError::Unsupported { world: NAME.to_owned(), object, why }
     }));
+    if let Some(version) = platform.fair_version() {
+        found.extend(
+            lacks::lacking(workload, platform, version)
+                .into_iter()
+                .map(|(object, why)| WorldError::Unsupported { world: NAME.to_owned(), object, why }),
+        );
+    }
     found
 }
 
@@ -283,13 +292,8 @@ impl<'a> Builder<'a> {
                 let why = "the kernel refuses a reservation to a thread pinned to one CPU; give a number of instances";
                 return refuse(object.to_owned(), why);
             }
-            return match workload.lending_lock_of(task) {
-                Some(name) => refuse(
-                    object.to_owned(),
-                    format!(
-                        "lending a reservation through the resource `{name}` is not simulated; run it on the host, give the resource no protocol, or the task a realtime policy"
-                    ),
-                ),
+            return match lends::refused(workload, task, &self.platform) {
+                Some(why) => refuse(object.to_owned(), why),
                 None => Ok(()),
             };
         };

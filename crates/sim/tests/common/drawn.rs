@@ -160,10 +160,16 @@ fn irq() -> impl Strategy<Value = String> {
     })
 }
 
-/// Any few activities on a machine of any profile.
+/// Any few activities on a machine of any profile that has all they ask for.
 pub fn drawn(cpus: std::ops::Range<u32>) -> impl Strategy<Value = Drawn> {
     let section = prop_oneof![4 => task(), 2 => reserved(), 2 => load(), 1 => irq()];
-    let kernels: Vec<&'static str> = surety_model::platform::PROFILES.iter().map(|(name, _)| *name).collect();
+    let has_all =
+        |of: surety_model::platform::Profile| of(1).fair_version().is_some_and(|v| v.lacks.is_empty());
+    let kernels: Vec<&'static str> = surety_model::platform::PROFILES
+        .iter()
+        .filter(|(_, of)| has_all(*of))
+        .map(|(name, _)| *name)
+        .collect();
     (
         proptest::collection::vec(section, 1..12),
         cpus,

@@ -5,13 +5,16 @@
 //! sees to it that time is booked when the budget ends. A reservation without budget leaves the queue until its
 //! timer fires at the next period, or runs on as a fair thread if it is to be demoted.
 //!
-//! `placement` is on which CPU a thread runs.
+//! `placement` is on which CPU a thread runs, `lending` who runs on the budget of one that waits for a lock.
 
 mod bandwidth;
 mod entity;
+mod lending;
 mod placement;
 mod queues;
 mod server;
+
+use std::collections::BTreeMap;
 
 use surety_model::platform::Enforcement;
 use surety_model::reservation::Reservation;
@@ -57,6 +60,10 @@ pub struct Deadline {
     waiting: usize,
     /// CPUs whose running thread has left the class, or has another reservation, since they last chose.
     lowered: Places,
+    /// Who runs on the budget of a thread's entity instead of it, while that waits for a lock (see `lending`).
+    lent: BTreeMap<usize, ThreadId>,
+    /// The entity that was picked last, where any is lent.
+    acts_for: Option<usize>,
 }
 
 impl Deadline {
@@ -75,6 +82,8 @@ impl Deadline {
             enforce: Vec::new(),
             waiting: 0,
             lowered: Places::none(cpus),
+            lent: BTreeMap::new(),
+            acts_for: None,
         };
         if let Some(parameters) = hardware.platform.fair_server {
             let serves = hardware.rank_of(PolicySpec::default().word());
@@ -209,7 +218,7 @@ impl Deadline {
             return;
         }
         self.entities[index].replenish(hardware.now());
-        let Some(thread) = self.thread_at(index) else { return };
+        let Some(thread) = self.runs_for(index) else { return };
         let t = hardware.thread(thread);
         if t.rank != self.rank {
             hardware.changes.push((thread, t.asked));
@@ -243,7 +252,7 @@ impl Deadline {
         let (cpu, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
         let first = match hardware.current_of(cpu, self.rank) {
             Some(current) => {
-                let current = &self.entities[self.entity_of(current)];
+                let current = &self.entities[self.runs_on(current)];
                 !current.is_queued() || deadline < current.deadline
             }
             None => true,
@@ -298,6 +307,36 @@ impl Deadline {
     /// The server of a CPU for one of the schedulers served.
     fn server(&self, hardware: &Hardware, served: usize, cpu: usize) -> usize {
         served * hardware.cpus.len() + cpu
+    }
+
+    /// An entity joins the queue of a CPU, whoever runs on it.
+    fn join(&mut self, hardware: &mut Hardware, (index, cpu): (usize, usize), arrival: Arrival) {
+        if self.entities[index].is_queued() {
+            // Somebody has run on it while its thread waited for a lock.
+            return;
+        }
+        let now = hardware.now();
+        self.follow(index, cpu);
+        self.contend(hardware, index);
+        self.rate_has_changed(hardware, cpu);
+        let entity = &mut self.entities[index];
+        if entity.throttled {
+            return;
+        }
+        if arrival == Arrival::Changed {
+            if !entity.begun || entity.deadline < now {
+                entity.begin_period(now);
+            }
+        } else if entity.wakes_too_early(now) {
+            entity.throttled = true;
+            entity.budget = entity.budget.min(Nanos::ZERO);
+            let next = entity.next_period();
+            self.start_timer(hardware, index, next);
+            return;
+        } else {
+            entity.wake(now);
+        }
+        self.insert(index);
     }
 
     /// Books an entity's bandwidth where its thread is.
@@ -378,29 +417,8 @@ impl CpuPolicy for Deadline {
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
-        let index = self.entity_of(thread);
-        let now = hardware.now();
-        self.follow(index, cpu);
-        self.contend(hardware, index);
-        self.rate_has_changed(hardware, cpu);
-        let entity = &mut self.entities[index];
-        if entity.throttled {
-            return;
-        }
-        if arrival == Arrival::Changed {
-            if !entity.begun || entity.deadline < now {
-                entity.begin_period(now);
-            }
-        } else if entity.wakes_too_early(now) {
-            entity.throttled = true;
-            entity.budget = entity.budget.min(Nanos::ZERO);
-            let next = entity.next_period();
-            self.start_timer(hardware, index, next);
-            return;
-        } else {
-            entity.wake(now);
-        }
-        self.insert(index);
+        self.join(hardware, (self.entity_of(thread), cpu), arrival);
+        self.join_lent(hardware, thread);
     }
 
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
@@ -408,6 +426,7 @@ impl CpuPolicy for Deadline {
         self.remove(index);
         if departure != Departure::Changes {
             self.stop_contending(hardware, index);
+            self.leave_lent(hardware, thread);
         } else if hardware.current(cpu) == Some(thread) {
             self.lowered.set(cpu, true);
         }
@@ -416,9 +435,11 @@ impl CpuPolicy for Deadline {
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
         self.lowered.set(cpu, false);
         self.arm_enforcement(hardware, cpu);
-        match self.queues.first(cpu) {
+        let first = self.queues.first(cpu);
+        self.acts_for = first.filter(|_| !self.lent.is_empty());
+        match first {
             None => Pick::Nothing,
-            Some(index) => match self.thread_at(index) {
+            Some(index) => match self.runs_for(index) {
                 Some(thread) => Pick::Thread(thread),
                 None => Pick::Serve(self.servers[index].serves),
             },
@@ -426,7 +447,7 @@ impl CpuPolicy for Deadline {
     }
 
     fn account(&mut self, hardware: &mut Hardware, _cpu: usize, thread: ThreadId, ran: Nanos) {
-        let index = self.entity_of(thread);
+        let index = self.runs_on(thread);
         let used = match self.rate(index) {
             Some(rate) => Bandwidths::used(ran, rate),
             None => ran,
@@ -439,18 +460,22 @@ impl CpuPolicy for Deadline {
     }
 
     fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId) {
-        let (current, woken) = (self.entity_of(current), self.entity_of(woken));
+        let (current, woken) = (self.runs_on(current), self.first_of(woken));
         if self.entities[woken].deadline < self.entities[current].deadline {
             hardware.reschedule(cpu);
         }
     }
 
     fn is_queued(&self, thread: ThreadId) -> bool {
-        self.entities[self.entity_of(thread)].is_queued()
+        self.entities[self.first_of(thread)].is_queued()
+    }
+
+    fn lend(&mut self, hardware: &mut Hardware, lendings: &[(ThreadId, ThreadId)]) {
+        self.lends(hardware, lendings);
     }
 
     fn yield_now(&mut self, hardware: &mut Hardware, _cpu: usize, thread: ThreadId) {
-        let index = self.entity_of(thread);
+        let index = self.runs_on(thread);
         self.entities[index].yielded = true;
         if !self.entities[index].throttled {
             self.throttle(hardware, index);

@@ -17,6 +17,7 @@ mod balance;
 mod cfs;
 mod classes;
 mod eevdf;
+mod fair_clock;
 mod queue;
 mod quota;
 mod version;
@@ -35,6 +36,7 @@ use quota::Quotas;
 
 pub(super) use classes::plain_6_18;
 pub use classes::{cfs, eevdf_6_6, eevdf_6_12, eevdf_6_18, eevdf_7_2};
+pub use fair_clock::cfs_2_6_23;
 
 /// The fair class.
 struct Fair<R> {
@@ -59,6 +61,7 @@ impl<R: Rule> Fair<R> {
     fn new(hardware: &mut Hardware, rank: Rank) -> Fair<R> {
         let cpus = hardware.cpus.len();
         let mut queues = R::new(&hardware.platform, cpus);
+        queues.set_times(&hardware.times);
         let base_slice = queues.base_slice;
         let group_weights: Vec<i64> = hardware.groups.iter().map(weight::of_group).collect();
         for (group, spec) in hardware.groups.iter().enumerate() {
@@ -334,6 +337,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let queue = queue_of(self.cpus, t.group, t.cpu);
         let mut entity = Entity::new(weight::of(&t.asked), slice, queue);
         entity.thread = Some(thread);
+        entity.is_batch = matches!(t.asked, Scheduling::Policy(PolicySpec::Batch { .. }));
         let place = self.queues.entities.len();
         self.balance.admit(t.cpu, hardware.now());
         self.of_thread.push(place);
@@ -473,22 +477,24 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         if current == woken {
             return;
         }
-        // An idle thread, or group, never stands in the way of another, nor does it take over.
-        let is_idle = |entity: usize, s: Scheduling| match self.queues.entities[entity].owns {
-            Some(owned) => hardware.groups[owned / self.cpus - 1].idle,
-            None => is_idler(s),
-        };
-        match (is_idle(current, running), is_idle(woken, new)) {
-            (true, false) => {
-                self.queues.outranked(current, woken);
-                hardware.reschedule(cpu);
+        if self.queues.heeds_policies() {
+            // An idle thread, or group, never stands in the way of another, nor does it take over.
+            let is_idle = |entity: usize, s: Scheduling| match self.queues.entities[entity].owns {
+                Some(owned) => hardware.groups[owned / self.cpus - 1].idle,
+                None => is_idler(s),
+            };
+            match (is_idle(current, running), is_idle(woken, new)) {
+                (true, false) => {
+                    self.queues.outranked(current, woken);
+                    hardware.reschedule(cpu);
+                    return;
+                }
+                (false, true) => return,
+                _ => {}
+            }
+            if matches!(new, Scheduling::Policy(PolicySpec::Batch { .. } | PolicySpec::Idle)) {
                 return;
             }
-            (false, true) => return,
-            _ => {}
-        }
-        if matches!(new, Scheduling::Policy(PolicySpec::Batch { .. } | PolicySpec::Idle)) {
-            return;
         }
         if self.queues.preempts(current, woken) {
             hardware.reschedule(cpu);

@@ -53,6 +53,7 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
     },
     SchedulerRow { word: "fair", takes: FAIR, make: fair::eevdf_6_18 },
     SchedulerRow { word: "cfs-6.1", takes: FAIR, make: fair::cfs },
+    SchedulerRow { word: "cfs-2.6.23", takes: FAIR, make: fair::cfs_2_6_23 },
     SchedulerRow { word: "eevdf-6.6", takes: FAIR, make: fair::eevdf_6_6 },
     SchedulerRow { word: "eevdf-6.12", takes: FAIR, make: fair::eevdf_6_12 },
     SchedulerRow { word: "eevdf-7.2", takes: FAIR, make: fair::eevdf_7_2 },

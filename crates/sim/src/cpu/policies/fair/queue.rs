@@ -10,6 +10,7 @@ use surety_model::platform::Platform;
 use crate::cpu::hardware::ThreadId;
 use crate::cpu::policy::Arrival;
 use crate::cpu::sorted::Sorted;
+use crate::cpu::times::Times;
 
 use super::balance::Search;
 use super::weight::UNIT;
@@ -38,6 +39,8 @@ pub(super) struct Entity {
     pub(super) delayed: bool,
     /// Whether it has just been made; known where woken ones are nominated (`NEXT_BUDDY`).
     pub(super) is_new: bool,
+    /// Whether its thread asked for `SCHED_BATCH`.
+    pub(super) is_batch: bool,
     /// By how much more another one that runs may be ahead of it until it gives way, ns (CFS with latency nice).
     pub(super) latency_offset: i64,
     pub(super) queue: usize,
@@ -64,6 +67,7 @@ impl Entity {
             queued: false,
             delayed: false,
             is_new: false,
+            is_batch: false,
             latency_offset: 0,
             queue,
             order: 0,
@@ -309,6 +313,9 @@ pub(super) trait Rule: DerefMut<Target = Queues> {
     /// Empty root queues.
     fn new(platform: &Platform, cpus: usize) -> Self;
 
+    /// Takes what it needs of the times that no platform sets.
+    fn set_times(&mut self, _times: &Times) {}
+
     /// Whether a thread may ask for a slice of its own.
     fn has_own_slices(&self) -> bool {
         false
@@ -335,6 +342,11 @@ pub(super) trait Rule: DerefMut<Target = Queues> {
     /// Who gives way to one that wakes (`WAKEUP_PREEMPTION`).
     fn wakeup_preemption(&self) -> WakeupPreemption {
         WakeupPreemption::All
+    }
+
+    /// Whether threads of `SCHED_IDLE` give way to others, and neither they nor those of `SCHED_BATCH` take over, whatever the rule is.
+    fn heeds_policies(&self) -> bool {
+        true
     }
 
     /// Whether who wakes is to be picked next (`NEXT_BUDDY`).
