@@ -6,6 +6,7 @@
 //! looks: on ticks, at switches, and where a policy's kernel counterpart calls `update_curr`.
 
 mod accounts;
+mod changing;
 mod interrupts;
 mod overheads;
 mod ranks;
@@ -31,6 +32,7 @@ use crate::cpu::timers::Timers;
 use crate::cpu::times::Times;
 use crate::engine::{Engine, Event, Simulation};
 
+use changing::Choices;
 use ranks::Ranks;
 
 /// What a thread is made from.
@@ -87,6 +89,7 @@ pub struct Machine<P> {
     /// Whether one wants to hear of jobs.
     hears_of_jobs: bool,
     resources: Resources,
+    choices: Choices,
     devices: Vec<Device>,
     programs: P,
     counts: Counts,
@@ -169,6 +172,7 @@ impl<P: Programs> Machine<P> {
             watchers,
             hears_of_jobs,
             resources: Resources::default(),
+            choices: Choices::default(),
             devices: Vec::new(),
             programs,
             counts: Counts::default(),
@@ -374,41 +378,6 @@ impl<P: Programs> Machine<P> {
         self.hardware.joined.clear();
     }
 
-    /// Schedules a thread otherwise from now on, whatever it is doing (`__sched_setscheduler`, `rt_mutex_setprio`).
-    fn change(&mut self, thread: ThreadId, scheduling: Scheduling) {
-        let now = self.hardware.thread(thread);
-        if now.scheduling == scheduling || now.state == ThreadState::Exited {
-            return;
-        }
-        let (cpu, state) = (now.cpu, now.state);
-        let awake = state != ThreadState::Sleeping;
-        let runs = self.hardware.current(cpu) == Some(thread);
-        let rank = self.rank_of(thread);
-        if awake {
-            self.account(cpu);
-            self.policies[rank].dequeue(&mut self.hardware, cpu, thread, Departure::Changes);
-        } else {
-            self.account_of(cpu, rank, thread);
-            self.policies[rank].forget(&mut self.hardware, thread);
-        }
-        if runs && let Some(Rank(entered)) = self.hardware.cpus[cpu].entered.take() {
-            self.policies[entered].switch(&mut self.hardware, cpu, Some(thread), None);
-        }
-        self.hardware.set_scheduling(thread, scheduling);
-        if awake {
-            let rank = self.rank_of(thread);
-            self.policies[rank].enqueue(&mut self.hardware, cpu, thread, Arrival::Changed);
-            self.tell_enqueued(cpu, thread);
-            if runs {
-                self.hardware.cpus[cpu].entered = Some(Rank(rank));
-                self.policies[rank].switch(&mut self.hardware, cpu, None, Some(thread));
-                self.hardware.reschedule(cpu);
-            } else {
-                self.check_preempt(cpu, thread);
-            }
-        }
-    }
-
     fn tell_enqueued(&mut self, cpu: usize, thread: ThreadId) {
         self.tell_joined(cpu, self.hardware.thread(thread).rank);
     }
@@ -541,6 +510,17 @@ impl<P: Programs> Machine<P> {
                     self.policies[rank].yield_now(&mut self.hardware, cpu, thread);
                     self.hardware.reschedule(cpu);
                     break;
+                }
+                Step::Confine(choice) => {
+                    if self.confine(cpu, thread, choice) {
+                        break;
+                    }
+                }
+                Step::Become(choice) => {
+                    self.take_choice(thread, choice);
+                    if self.is_preempted(cpu, thread) {
+                        break;
+                    }
                 }
                 Step::Exit => self.leave(cpu, thread, Departure::Exits),
             }
