@@ -243,7 +243,7 @@ fn a_thread_takes_a_reservation_and_gives_it_back() {
     };
     let text = format!("{{ \"tasks\" : {{ {tasks} }} }}");
     let workload = dialect_of("t.json", "").unwrap().read("t.json", &text).unwrap();
-    let world = surety_sim::SimWorld { platform, ..world() };
+    let world = surety_sim::SimWorld { platform };
     let options = RunOptions { warm_up: Nanos::ZERO, ..options(1, 1) };
     let record = world.run(&workload, &options, &mut Unobserved).unwrap_or_else(|error| panic!("{error}"));
     let (completed, least, most) = passes(&record, "t");

@@ -461,7 +461,8 @@ impl<P: Programs> Machine<P> {
                 break;
             }
             let moment = Moment { now: self.hardware.free_from(cpu) + switch, run: t.run + switch, thread };
-            match self.next_step(cpu, moment) {
+            let step = self.next_step(cpu, moment);
+            match step {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
                 Step::SleepUntil(until) if until > self.hardware.now() => {
@@ -511,14 +512,8 @@ impl<P: Programs> Machine<P> {
                     self.hardware.reschedule(cpu);
                     break;
                 }
-                Step::Confine(choice) => {
-                    if self.confine(cpu, thread, choice) {
-                        break;
-                    }
-                }
-                Step::Become(choice) => {
-                    self.take_choice(thread, choice);
-                    if self.is_preempted(cpu, thread) {
+                Step::Confine(_) | Step::Become(_) => {
+                    if self.changes_itself(cpu, thread, step) {
                         break;
                     }
                 }

@@ -108,9 +108,7 @@ pub(super) fn stage(
     cpus: &CpuSet,
     events: bool,
 ) -> Result<Stage, WorldError> {
-    if let Some(objection) = objections(workload, &world.platform).into_iter().next() {
-        return Err(objection);
-    }
+    objections(workload, &world.platform).into_iter().next().map_or(Ok(()), Err)?;
     let groups::Groups { specs: groups, io: io_groups, places } = groups::groups(workload)?;
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.

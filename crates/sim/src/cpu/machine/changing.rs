@@ -5,7 +5,7 @@ use surety_units::{CpuId, CpuSet};
 use super::Machine;
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId, ThreadState};
 use crate::cpu::policy::{Arrival, Departure};
-use crate::cpu::program::Programs;
+use crate::cpu::program::{Programs, Step};
 
 /// What steps of threads choose from, by number.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +28,20 @@ impl<P: Programs> Machine<P> {
         self.choices.schedules.len() - 1
     }
 
+    /// The running thread of a CPU takes such a step; whether the CPU has to choose again.
+    pub(super) fn changes_itself(&mut self, cpu: usize, thread: ThreadId, step: Step) -> bool {
+        match step {
+            Step::Confine(choice) => self.confine(cpu, thread, choice),
+            Step::Become(choice) => {
+                self.take_choice(thread, choice);
+                self.is_preempted(cpu, thread)
+            }
+            _ => false,
+        }
+    }
+
     /// A thread asks to be scheduled otherwise (`sched_setattr`); what a lock lends it, it keeps.
-    pub(super) fn take_choice(&mut self, thread: ThreadId, choice: usize) {
+    fn take_choice(&mut self, thread: ThreadId, choice: usize) {
         self.hardware.threads[thread.index()].asked = self.choices.schedules[choice];
         let scheduling = self.resources.inherited(&self.hardware, thread);
         self.change(thread, scheduling);
@@ -78,7 +90,7 @@ impl<P: Programs> Machine<P> {
     /// The running thread of a CPU may use other CPUs from now on (`__set_cpus_allowed_ptr`): where its own is none of them it is stopped
     /// and goes to the next one (`cpumask_any_and_distribute`), whoever runs there. Whether its CPU
     /// has to choose again.
-    pub(super) fn confine(&mut self, cpu: usize, thread: ThreadId, choice: usize) -> bool {
+    fn confine(&mut self, cpu: usize, thread: ThreadId, choice: usize) -> bool {
         let allowed = self.choices.places[choice];
         if self.hardware.thread(thread).allowed.as_deref() == allowed.as_ref() {
             return false;
