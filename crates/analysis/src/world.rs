@@ -56,6 +56,11 @@ fn objections(workload: &Workload) -> Vec<WorldError> {
         object: path,
         why: "its policy has no analysis; try `--on sim`".to_owned(),
     }));
+    found.extend(workload.changes_policy().map(|path| WorldError::Unsupported {
+        world: "analysis".to_owned(),
+        object: path,
+        why: "it changes its policy, which has no analysis; try `--on sim`".to_owned(),
+    }));
     found.extend(reserved_group(workload).map(|(object, why)| WorldError::Unsupported {
         world: "analysis".to_owned(),
         object,

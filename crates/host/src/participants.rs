@@ -283,11 +283,7 @@ impl Stage<'_> {
             (None, _) => attr_of_policy(task.policy),
         };
         let is_deadline = wanted.policy.is_deadline();
-        if let Some(cpus) = task.cpus.filter(|cpus| !cpus.iter().all(|cpu| self.cpus.contains(cpu))) {
-            let why =
-                format!("its CPUs {cpus} are not all among those of the run, {}; correct `cpus`", self.cpus);
-            return Err(self.unsupported(task, &why));
-        }
+        task.check_cpus(&self.cpus, &self.all_cpus).map_err(|why| self.unsupported(task, &why))?;
         if task.thread_of().is_some() {
             // It takes part once its program has made it.
             return Ok(());
@@ -546,7 +542,21 @@ impl Stage<'_> {
             Body::Program(..) if !wanted.policy.is_deadline() => {
                 set(Owner::Ours, (!is_default).then_some(wanted), Place::Within(member.affinity))
             }
+            // What its steps change is its own affair, too.
+            Body::Synthetic(_) => {
+                let (moves, becomes) = self.changes(member.activity);
+                let place = if moves { Place::Within(self.cpus) } else { Place::Exactly(member.affinity) };
+                set(Owner::Ours, (!becomes).then_some(wanted), place)
+            }
             _ => set(Owner::Ours, Some(wanted), Place::Exactly(member.affinity)),
+        }
+    }
+
+    /// Whether a thread changes its CPUs, and whether how it is scheduled.
+    fn changes(&self, activity: Activity) -> (bool, bool) {
+        match activity {
+            Activity::Task(index) => self.workload.tasks[index].changes(),
+            _ => (false, false),
         }
     }
 

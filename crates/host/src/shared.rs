@@ -1,4 +1,4 @@
-//! [`SharedObjects`]: the locks, events, conditions, barriers and chains the tasks of a run share, by the names the workload gives them.
+//! [`SharedObjects`]: the locks, events, conditions, barriers, timers and chains the tasks of a run share, by the names the workload gives them.
 //!
 //! Every wait ends with the run: locks and events end their waits at an instant, and [`SharedObjects::close`] ends all of them
 //! but those for a lock with inheritance, which end when its holder, itself at its end, gives it back.
@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use surety_kernel::KernelError;
 use surety_kernel::futex::{Event, PlainLock, PriorityLock, Waited};
-use surety_model::workload::{LockProtocol, Phase, Workload};
+use surety_model::workload::{LockProtocol, Phase, Timer, Workload};
 use surety_model::world::RunOptions;
-use surety_units::Nanos;
+use surety_units::{CpuSet, Nanos};
 
 use crate::chains::Chains;
 
@@ -70,18 +70,23 @@ pub(crate) struct SharedObjects {
     queues: Vec<WaitQueue>,
     conditions: BTreeMap<String, usize>,
     barriers: BTreeMap<String, usize>,
+    /// Where timers stand that several threads use, in workload time.
+    timers: Vec<Mutex<Option<Nanos>>>,
+    timer_places: BTreeMap<String, usize>,
+    /// The CPUs of the run.
+    cpus: CpuSet,
     chains: Chains,
 }
 
 impl SharedObjects {
-    /// All that the workload names, in such a run on this number of CPUs.
+    /// All that the workload names, in such a run on these CPUs.
     ///
     /// # Errors
     /// A kernel without locks that lend priority, where the workload has one.
-    pub fn of(workload: &Workload, options: &RunOptions, cpus: u32) -> Result<SharedObjects, KernelError> {
+    pub fn of(workload: &Workload, options: &RunOptions, cpus: CpuSet) -> Result<SharedObjects, KernelError> {
         let length = options.warm_up.saturating_add(options.duration);
         let chains = Chains::of(workload, options.seed, length);
-        let mut shared = SharedObjects { chains, ..SharedObjects::default() };
+        let mut shared = SharedObjects { chains, cpus, ..SharedObjects::default() };
         for resource in &workload.resources {
             let lock = match resource.protocol {
                 LockProtocol::None => Lock::Plain(PlainLock::default()),
@@ -108,10 +113,17 @@ impl SharedObjects {
                 Phase::Barrier(name) => {
                     barriers.entry(name.clone()).or_insert_with(|| {
                         queues.push(WaitQueue {
-                            parties: workload.parties(name, cpus),
+                            parties: workload.parties(name, cpus.len() as u32),
                             ..WaitQueue::default()
                         });
                         queues.len() - 1
+                    });
+                }
+                Phase::Timer(timer) if timer.shared => {
+                    let SharedObjects { timers, timer_places, .. } = &mut shared;
+                    timer_places.entry(timer.name.clone()).or_insert_with(|| {
+                        timers.push(Mutex::default());
+                        timers.len() - 1
                     });
                 }
                 _ => {}
@@ -120,9 +132,33 @@ impl SharedObjects {
         Ok(shared)
     }
 
+    /// Nothing shared, on these CPUs.
+    #[cfg(test)]
+    pub fn on(cpus: CpuSet) -> SharedObjects {
+        SharedObjects { cpus, ..SharedObjects::default() }
+    }
+
     /// Events on their way between its threads.
     pub fn chains(&self) -> &Chains {
         &self.chains
+    }
+
+    /// The CPUs of the run.
+    pub fn cpus(&self) -> CpuSet {
+        self.cpus
+    }
+
+    /// The place of a timer that several threads use.
+    pub fn timer_named(&self, name: &str) -> Option<usize> {
+        self.timer_places.get(name).copied()
+    }
+
+    /// A use of a timer by a thread that began at `begin`: the instant to sleep until.
+    pub fn use_timer(&self, timer: usize, by: (Nanos, bool), begin: Nanos, now: Nanos) -> Nanos {
+        let mut last = self.timers[timer].lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, stands) = Timer::moves_on(last.unwrap_or(begin), by, now);
+        *last = Some(stands);
+        next
     }
 
     /// The place of a condition.

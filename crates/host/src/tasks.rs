@@ -9,17 +9,19 @@
 
 use std::sync::Arc;
 
-use surety_kernel::KernelError;
+use surety_enforce::{attr_of_policy, attr_of_reservation};
 use surety_kernel::clock::{self, ThreadTime};
 use surety_kernel::futex::{Event, Waited};
-use surety_kernel::thread::give_way;
+use surety_kernel::thread::{give_way, set_own_affinity};
 use surety_kernel::tracefs::Marker;
+use surety_kernel::transition::set_own_scheduler;
+use surety_kernel::{KernelError, RealKernel, SchedAttr};
 use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{JobMarker, JobUse};
 use surety_model::record::JobOutcome;
-use surety_model::workload::{Course, Cursor, Phase, Task, TaskBody, Timer, Work, leaves};
-use surety_units::Nanos;
+use surety_model::workload::{Course, Cursor, Phase, Schedule, Task, TaskBody, Timer, Work, leaves};
+use surety_units::{CpuSet, Nanos};
 
 use crate::chains::{Chains, Handled, Place, Seat};
 use crate::meter::{Metered, ShareMeter};
@@ -64,6 +66,8 @@ enum Step {
     Sleep(Nanos),
     /// Of the timer of this place: how far it moves on, and whether a late use leaves it where it is.
     Timer(usize, Nanos, bool),
+    /// The same of a timer of several threads.
+    SharedTimer(usize, Nanos, bool),
     Lock(usize),
     Unlock(usize),
     Wait(usize),
@@ -74,6 +78,8 @@ enum Step {
     NotifyAll(usize),
     Barrier(usize),
     Yield,
+    Cpus(CpuSet),
+    Become(SchedAttr),
 }
 
 /// What a made task does, ready to run.
@@ -150,6 +156,7 @@ impl TaskBodySpec {
             timers: vec![None; self.steps.len()],
             own: Arc::default(),
             seat,
+            owes_until: None,
             time: ThreadTime::read(),
             trouble: None,
         };
@@ -212,6 +219,9 @@ fn steps_of(phases: &[Phase], key: &str, shared: &SharedObjects) -> Option<Vec<S
             }
             Phase::Busy(length) => Step::Busy(*length),
             Phase::Sleep(length) => Step::Sleep(*length),
+            Phase::Timer(timer) if timer.shared => {
+                Step::SharedTimer(shared.timer_named(&timer.name)?, timer.period, timer.absolute)
+            }
             Phase::Timer(timer) => {
                 Step::Timer(place_of(&mut timers, &timer.name), timer.period, timer.absolute)
             }
@@ -226,10 +236,20 @@ fn steps_of(phases: &[Phase], key: &str, shared: &SharedObjects) -> Option<Vec<S
             Phase::NotifyAll(name) => Step::NotifyAll(shared.condition_named(name)?),
             Phase::Barrier(name) => Step::Barrier(shared.barrier_named(name)?),
             Phase::Yield => Step::Yield,
+            Phase::Cpus(cpus) => Step::Cpus(cpus.unwrap_or(shared.cpus())),
+            Phase::Become(schedule) => Step::Become(attr_of_schedule(schedule)),
             Phase::Loop { .. } => return None,
         });
     }
     Some(steps)
+}
+
+/// What the kernel is asked for to schedule a thread so.
+fn attr_of_schedule(schedule: &Schedule) -> SchedAttr {
+    match &schedule.reservation {
+        Some(reservation) => attr_of_reservation(reservation),
+        None => attr_of_policy(schedule.policy),
+    }
 }
 
 /// The place of a name among those that were met.
@@ -256,6 +276,8 @@ struct Thread<'a> {
     own: Arc<Event>,
     /// Where chains deliver to it.
     seat: Option<Seat<'a>>,
+    /// Before this it must not come back to SCHED_DEADLINE.
+    owes_until: Option<Nanos>,
     time: ThreadTime,
     trouble: Option<String>,
 }
@@ -338,6 +360,13 @@ impl Thread<'_> {
                 self.timers[timer] = Some(stands);
                 next <= now || self.sleep_until(self.window.begin + next)
             }
+            Step::SharedTimer(timer, period, absolute) => {
+                let now = self.window.since_begin(clock::monotonic());
+                let next = shared.use_timer(timer, (period, absolute), body.plan.start(), now);
+                next <= now || self.sleep_until(self.window.begin + next)
+            }
+            Step::Cpus(ref cpus) => self.note(set_own_affinity(cpus)),
+            Step::Become(ref attr) => self.become_scheduled(attr),
             Step::Lock(lock) => self.take(lock, body),
             Step::Unlock(lock) => self.give_back(lock, body),
             Step::Wait(event) => self.wait_for(shared.wait(event, self.window.end)),
@@ -366,6 +395,23 @@ impl Thread<'_> {
                 give_way();
                 true
             }
+        }
+    }
+
+    /// Is scheduled otherwise; false when the run ended before it could be.
+    fn become_scheduled(&mut self, attr: &SchedAttr) -> bool {
+        if attr.policy.is_deadline()
+            && let Some(until) = self.owes_until.take()
+            && !self.sleep_until(until)
+        {
+            return false;
+        }
+        match set_own_scheduler(&RealKernel::new(), attr) {
+            Ok(until) => {
+                self.owes_until = until.or(self.owes_until);
+                true
+            }
+            Err(error) => self.note(Err(error)),
         }
     }
 
@@ -467,5 +513,44 @@ mod tests {
         }
         let total = run.plan.outcomes(&run.stamps, Nanos::ZERO, ms(50)).len();
         assert_eq!(total, 10);
+    }
+
+    #[test]
+    fn a_thread_takes_the_cpus_and_the_policy_of_its_steps() {
+        use surety_kernel::{Kernel as _, SchedPolicy};
+        use surety_model::workload::PolicySpec;
+        use surety_units::Tid;
+        let ms = Nanos::from_millis;
+        let kernel = RealKernel::new();
+        let all = kernel.affinity(Tid(0)).expect("one's own");
+        let one = CpuSet::single(all.iter().last().expect("a thread runs somewhere"));
+        let mut task = Task::periodic("t", ms(5), TimeDistribution::Constant(ms(1)));
+        task.jobs = Some(2);
+        let becomes =
+            |nice| Phase::Become(Schedule { policy: PolicySpec::Batch { nice }, reservation: None });
+        let run = || Phase::Run(TimeDistribution::Constant(ms(1)));
+        task.body = TaskBody::Phases(vec![
+            Phase::Cpus(None),
+            becomes(3),
+            run(),
+            Phase::Cpus(Some(one)),
+            becomes(4),
+            run(),
+        ]);
+        let body = TaskBodySpec::of(&task, 0, 1, &Arc::new(SharedObjects::on(all))).unwrap();
+        let thread = std::thread::spawn(move || {
+            let gate = Gate::default();
+            let window = Window::new(clock::monotonic() + ms(2), Nanos::ZERO, Nanos::SECOND);
+            let run = body.run(&gate, &window, None);
+            (
+                run.trouble,
+                kernel.affinity(Tid(0)).unwrap(),
+                kernel.scheduler(Tid(0)).unwrap().policy,
+                run.stamps.len(),
+            )
+        });
+        let (trouble, cpus, policy, jobs) = thread.join().expect("it ends");
+        assert_eq!((trouble, cpus, policy), (None, one, SchedPolicy::Batch { nice: 4 }));
+        assert_eq!(jobs, 2);
     }
 }

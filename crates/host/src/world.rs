@@ -276,7 +276,7 @@ impl HostWorld<'_> {
         let handlers = cpus.lowest().filter(|_| self.partitioned);
         let sides = Sides { inside: cpus, outside: self.outside, handlers };
         let devices = Devices::prepare(workload, &self.equipment, kernel, sides, cancel)?;
-        let shared = SharedObjects::of(workload, options, cpus.len() as u32);
+        let shared = SharedObjects::of(workload, options, cpus);
         let shared = shared.map_err(|error| WorldError::Machine {
             what: "tasks of the workload share a lock with protocol `inherit`".to_owned(),
             remedy: error.to_string(),

@@ -79,6 +79,33 @@ fn every_event_ends_and_none_too_soon() {
     assert!(count("waiter") <= 2 * count("broadcaster"));
 }
 
+/// Two threads share a timer of 10 ms: as many passes as it has expiries, and both have some. Their CPUs and policies are those of their
+/// phases, which is what was asked for.
+#[test]
+fn threads_share_a_timer_and_change_with_their_phases() {
+    let tick = "\"timer\": { \"ref\": \"tick\", \"period\": 10000 }";
+    let record = play(&format!(
+        "{{ \"tasks\": {{
+        \"a\": {{ \"run\": 100, {tick} }}, \"b\": {{ \"run\": 100, {tick} }},
+        \"c\": {{ \"phases\": {{ \"p\": {{ \"cpus\": [0], \"policy\": \"SCHED_BATCH\", \"priority\": 3, \"run\": 500, \"sleep\": 1000 }},
+                                \"q\": {{ \"priority\": 4, \"run\": 500 }} }} }} }} }}"
+    ));
+    let count = |name: &str| passes(&record, name).0;
+    assert!(
+        count("a") > 1 && count("b") > 1 && count("a") + count("b") <= 80,
+        "{} {}",
+        count("a"),
+        count("b")
+    );
+    let (completed, shortest, _) = passes(&record, "c");
+    assert!(completed > 1 && shortest >= 2.0, "{completed} {shortest}");
+    assert!(
+        record.in_force.threads.iter().all(|thread| thread.as_requested),
+        "{:?}",
+        record.in_force.threads
+    );
+}
+
 #[test]
 fn threads_stay_on_their_cpus_or_are_refused() {
     let text = "{ \"tasks\": { \"t\": { \"cpus\": [1023], \"run\": 1 } } }";

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use rustix::mm::MlockAllFlags;
 use rustix::process::{Resource, getrlimit};
-use surety_units::{Nanos, Tid};
+use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::command::of_status;
 use crate::error::{KernelError, Operation};
@@ -76,6 +76,14 @@ pub fn unlock_memory() {
 pub fn own_wait_time() -> Option<Nanos> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Schedstat::parse(&text)?.waited)
+}
+
+/// Gives the calling thread these CPUs.
+///
+/// # Errors
+/// EINVAL where none of them is online and allowed to it, EBUSY for a thread with a reservation.
+pub fn set_own_affinity(cpus: &CpuSet) -> Result<(), KernelError> {
+    crate::sched::write_affinity(own_tid(), cpus)
 }
 
 /// Lets another thread of the same CPU run first, where one waits (`sched_yield`).

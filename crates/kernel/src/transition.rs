@@ -221,14 +221,11 @@ impl Transition {
         until: Option<Nanos>,
         (is_runnable, budget, now): (bool, Option<Nanos>, Nanos),
     ) -> Step {
-        let SchedPolicy::Deadline { runtime, period, .. } = from.policy else { return self.set_leaving() };
+        let SchedPolicy::Deadline { period, .. } = from.policy else { return self.set_leaving() };
         let until = until.unwrap_or_else(|| now.saturating_add(period * 2));
         if is_runnable {
             if let Some(left) = budget.filter(|left| !left.is_positive()) {
-                // The zero-lag time is `overrun T/Q` after a deadline that is a period away at most.
-                let overrun = (TICK - left).get() as f64;
-                let lag = Nanos::from_f64_rounded(overrun * period.get() as f64 / runtime.get() as f64);
-                self.not_before = Some(now + period + lag.min(period * PERIODS_MAX));
+                self.not_before = forgotten_at(&from, left, now);
             }
             return self.set_leaving();
         }
@@ -239,6 +236,30 @@ impl Transition {
         self.phase = Phase::Weightless { from, shortest: false };
         Step::Set(weightless(&from, DEADLINE_PERIOD_MAX))
     }
+}
+
+/// When the overrun of a running thread that leaves the class is surely forgotten: the zero-lag time is `overrun T/Q` after a deadline that
+/// is a period away at most. `None` of one that is not in the class.
+fn forgotten_at(from: &SchedAttr, left: Nanos, now: Nanos) -> Option<Nanos> {
+    let SchedPolicy::Deadline { runtime, period, .. } = from.policy else { return None };
+    let overrun = (TICK - left).get() as f64;
+    let lag = Nanos::from_f64_rounded(overrun * period.get() as f64 / runtime.get() as f64);
+    Some(now + period + lag.min(period * PERIODS_MAX))
+}
+
+/// Schedules the calling thread otherwise. Where it leaves SCHED_DEADLINE with a budget that may be overrun by now: the instant before
+/// which it must not come back, or it may never run again.
+///
+/// # Errors
+/// EPERM without the right to it, or for a reservation on some of the CPUs; EBUSY where the reservation is not admitted.
+pub fn set_own_scheduler(kernel: &dyn Kernel, wanted: &SchedAttr) -> Result<Option<Nanos>, KernelError> {
+    let tid = kernel.own_tid();
+    let before = kernel.scheduler(tid)?;
+    let leaves = before.policy.is_deadline() && !wanted.policy.is_deadline();
+    // What was run since the last tick is not in it.
+    let left = leaves.then(|| kernel.budget_left(tid)).flatten().filter(|left| *left < TICK);
+    kernel.set_scheduler_directly(tid, wanted)?;
+    Ok(left.and_then(|left| forgotten_at(&before, left, kernel.monotonic())))
 }
 
 /// A reservation of bandwidth 0 with the other attributes of `current`.

@@ -52,7 +52,11 @@ pub(crate) struct ReservedSet<'a> {
 fn unproven(workload: &Workload) -> Option<String> {
     let policy = workload.simulated_policy();
     let policy = policy.map(|path| format!("{path}: its policy has no analysis; try `surety run --on sim`"));
-    policy.or_else(|| reserved_group(workload).map(|(group, why)| format!("{group}: {why}")))
+    let changing = workload.changes_policy();
+    let changing = changing.map(|path| {
+        format!("{path}: it changes its policy, which no analysis covers; measure it with `surety run`")
+    });
+    policy.or(changing).or_else(|| reserved_group(workload).map(|(group, why)| format!("{group}: {why}")))
 }
 
 impl<'a> ReservedSet<'a> {

@@ -110,10 +110,11 @@ fn what_is_not_lent_is_refused() {
                  phases = [{{ lock = 'm' }}, {{ run = '1ms' }}, {{ unlock = 'm' }}]\n"
             )
         };
+        let (other, steps) = other.split_once('|').unwrap_or((other, ""));
         let reserved = format!("reservation = {{ runtime = '2ms', period = '20ms'{more} }}");
         let lock = "[[resource]]\nname = 'm'\nprotocol = 'inherit'\n";
-        toml::read("test", &["format = 1\n", &task("a", &reserved), &task("b", other), lock].concat())
-            .unwrap()
+        let other = task("b", other).replace("[{ lock", &format!("[{steps}{{ lock"));
+        toml::read("test", &["format = 1\n", &task("a", &reserved), &other, lock].concat()).unwrap()
     };
     let own = "reservation = { runtime = '3ms', period = '20ms' }";
     let lends = |cpus| Platform { bandwidth_inheritance: true, ..Platform::linux_6_18(cpus) };
@@ -122,6 +123,11 @@ fn what_is_not_lent_is_refused() {
         (lends(2), text(own, ""), "say `cpus=1`"),
         (lends(1), text("", ""), "`b` takes it without a reservation"),
         (lends(1), text(own, ", demote = true"), "leave `demote` out"),
+        (
+            lends(1),
+            text(&format!("{own}|{{ policy = 'fifo:1' }}, "), ""),
+            "`b` takes it and changes its policy",
+        ),
     ] {
         let refused = SimWorld::new(platform).run(&workload, &options(1, 1), &mut Unobserved).unwrap_err();
         assert!(refused.to_string().contains(why), "{refused}");

@@ -188,6 +188,83 @@ fn threads_keep_to_their_cpus_and_others_are_refused() {
     assert!(refusal.contains("0,7") && refusal.contains("task.a"), "{refusal}");
 }
 
+/// The part of a CPU that a spinner on it is left with by a thread above it that goes to and fro: 3 ms here, 1 ms there.
+#[test]
+fn a_thread_goes_to_the_cpus_of_its_phase() {
+    let spinner = |cpu: u32| format!("\"r{cpu}\": {{ \"cpus\": [{cpu}], \"run\": 1000 }}");
+    let phases = "\"phases\": { \"a\": { \"cpus\": [0], \"run\": 3000 }, \"b\": { \"run\": 1000 } }";
+    for policy in ["\"policy\": \"SCHED_FIFO\"", "\"policy\": \"SCHED_FIFO\", \"loop\": 1000"] {
+        let record = play(
+            &format!("\"t\": {{ {policy}, \"cpus\": [1], {phases} }}, {}, {}", spinner(0), spinner(1)),
+            2,
+        );
+        assert_eq!(passes(&record, "t"), (250, ms(4), ms(4)));
+        let (first, second) = (share(&record, "r0"), share(&record, "r1"));
+        assert!((first - 0.25).abs() < 1e-6 && (second - 0.75).abs() < 1e-6, "{first} {second}");
+    }
+    // Of two fair threads on a CPU each has a half of it, whoever comes from elsewhere.
+    let record = play(&format!("\"t\": {{ \"cpus\": [1], {phases} }}, {}, {}", spinner(0), spinner(1)), 2);
+    let (all, first) = (share(&record, "t"), share(&record, "r0"));
+    assert!((all - 0.5).abs() < 0.02 && (first - 0.625).abs() < 0.02, "{all} {first}");
+}
+
+/// Beside a spinner it has half of the CPU as a fair thread and all of it as SCHED_FIFO: 2 + 1 ms for 1 + 1. What a phase does not say stays.
+#[test]
+fn a_thread_is_scheduled_as_its_phase_says() {
+    let rival = "\"rival\": { \"run\": 1000 }";
+    let fifo = "\"policy\": \"SCHED_FIFO\", \"run\": 30000";
+    let other = "\"policy\": \"SCHED_OTHER\", \"run\": 30000";
+    let of = |phases: &str| {
+        let record = play(&format!("\"t\": {{ \"phases\": {{ {phases} }} }}, {rival}"), 1);
+        share(&record, "t")
+    };
+    let is_near = |found: f64, expected: f64| assert!((found - expected).abs() < 0.03, "{found} {expected}");
+    is_near(of(&format!("\"a\": {{ {other} }}, \"b\": {{ {fifo} }}")), 2.0 / 3.0);
+    is_near(of(&format!("\"a\": {{ {other} }}, \"b\": {{ {fifo} }}, \"c\": {{ \"run\": 30000 }}")), 0.75);
+    // A thread that has become SCHED_FIFO stays so in its later passes, and takes all that realtime threads may.
+    assert!(of(&format!("\"a\": {{ \"run\": 30000 }}, \"b\": {{ {fifo} }}")) > 0.9);
+    is_near(
+        of("\"a\": { \"priority\": 5, \"run\": 30000 }, \"b\": { \"priority\": 5, \"run\": 1 }"),
+        335.0 / 1359.0,
+    );
+}
+
+/// 4 ms at 2 ms in 10 take 12 ms, and the sleeps 50; woken as a fair thread it waits for the spinner's slice to end on a tick.
+#[test]
+fn a_thread_takes_a_reservation_and_gives_it_back() {
+    let deadline = "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000, \"dl-period\": 10000, \"run\": 4000, \"sleep\": 20000";
+    let other = "\"policy\": \"SCHED_OTHER\", \"sleep\": 30000";
+    let tasks = format!(
+        "\"t\": {{ \"loop\": 10, \"phases\": {{ \"a\": {{ {deadline} }}, \"b\": {{ {other} }} }} }}, \"r\": {{ \"run\": 1000 }}"
+    );
+    let platform = surety_model::platform::Platform {
+        enforcement: surety_model::platform::Enforcement::Exact,
+        ..surety_model::platform::Platform::linux_6_18(1)
+    };
+    let text = format!("{{ \"tasks\" : {{ {tasks} }} }}");
+    let workload = dialect_of("t.json", "").unwrap().read("t.json", &text).unwrap();
+    let world = surety_sim::SimWorld { platform };
+    let options = RunOptions { warm_up: Nanos::ZERO, ..options(1, 1) };
+    let record = world.run(&workload, &options, &mut Unobserved).unwrap_or_else(|error| panic!("{error}"));
+    let (completed, least, most) = passes(&record, "t");
+    assert_eq!(completed, 10, "{least} {most}");
+    assert!(least >= ms(62) && most <= ms(67), "{least} {most}");
+    let wide = text.replace("2000", "9800");
+    let workload = dialect_of("t.json", "").unwrap().read("t.json", &wide).unwrap();
+    let refusal = world.run(&workload, &options, &mut Unobserved).unwrap_err().to_string();
+    assert!(refusal.contains("task.t") && refusal.contains("103.0 %"), "{refusal}");
+}
+
+/// Each use moves the timer of both on: one thread comes at 10, 30, ... ms, the other at 20, 40, ...
+#[test]
+fn threads_take_turns_at_a_timer_that_they_share() {
+    let thread =
+        "\"policy\": \"SCHED_FIFO\", \"run\": 1000, \"timer\": { \"ref\": \"tick\", \"period\": 10000 }";
+    let record = play(&format!("\"a\": {{ {thread} }}, \"b\": {{ {thread} }}"), 2);
+    assert_eq!(passes(&record, "a"), (50, ms(10), ms(20)));
+    assert_eq!(passes(&record, "b"), (50, ms(20), ms(20)));
+}
+
 /// The spinner: one thread at nice -20 beside ten at 0, by their weights of 88761 and 1024.
 #[test]
 fn shares_of_spinners_follow_their_weights() {

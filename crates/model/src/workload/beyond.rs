@@ -73,6 +73,12 @@ impl Workload {
         self.first_with(|policy| matches!(policy, PolicySpec::LatencyNice { .. }))
     }
 
+    /// The first task, by its path, that changes how it is scheduled: no bound here covers it.
+    pub fn changes_policy(&self) -> Option<String> {
+        let found = self.tasks.iter().find(|task| task.changes().1);
+        found.map(|task| ActivityKind::Task.path(&task.name))
+    }
+
     fn first_with(&self, is_looked_for: impl Fn(PolicySpec) -> bool) -> Option<String> {
         let tasks = self.tasks.iter().map(|task| (ActivityKind::Task, &task.name, task.policy));
         let loads = self.loads.iter().map(|load| (ActivityKind::Load, &load.name, load.policy));

@@ -1,9 +1,10 @@
 //! [`Phase`]: the steps of a job, and what follows from them about its task.
 
-use surety_units::Nanos;
+use surety_units::{CpuSet, Nanos};
 
-use super::{LockProtocol, Task, TaskBody, Work, Workload};
+use super::{LockProtocol, PolicySpec, Task, TaskBody, Work, Workload};
 use crate::distribution::TimeDistribution;
+use crate::reservation::Reservation;
 
 /// One step of a job. A job gives back every resource it takes, and takes none twice ([`crate::formats::toml`] checks).
 #[derive(Clone, Debug, PartialEq)]
@@ -36,12 +37,24 @@ pub enum Phase {
     Barrier(String),
     /// Lets others of the same importance run first (`sched_yield`).
     Yield,
+    /// May use these CPUs from now on; `None`: all of the run.
+    Cpus(Option<CpuSet>),
+    /// Is scheduled so from now on.
+    Become(Schedule),
     /// Steps taken again and again.
     Loop {
         /// How often, at least once; `None`: for ever.
         times: Option<u64>,
         phases: Vec<Phase>,
     },
+}
+
+/// How a thread is scheduled from a step of its jobs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    pub policy: PolicySpec,
+    /// That of [`PolicySpec::Deadline`].
+    pub reservation: Option<Reservation>,
 }
 
 /// An event that is raised when a run begins, before a task raises it.
@@ -57,9 +70,9 @@ impl RaisedEvent {
     pub const MAX: u32 = (1 << 31) - 1;
 }
 
-/// Sleeps until an instant of a timer of the thread's own, which lives as long as the thread.
+/// Sleeps until an instant of a timer: one of the thread's own, which lives as long as the thread, or one of all threads that name it.
 ///
-/// Each use moves the timer a period on, the first from the instant at which the thread is to start. Time that has passed
+/// Each use moves the timer a period on, the first from the instant at which the thread that uses it is to start. Time that has passed
 /// is not slept for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timer {
@@ -68,6 +81,8 @@ pub struct Timer {
     pub period: Nanos,
     /// Whether a use that comes late leaves the timer where it is: later uses then catch up. Else it is set to now.
     pub absolute: bool,
+    /// Whether it is one timer for all threads that name it so.
+    pub shared: bool,
 }
 
 impl Timer {
@@ -105,6 +120,7 @@ impl Phase {
             Phase::Barrier(name) => Some(format!("barrier `{name}`")),
             Phase::Run(_) | Phase::Busy(_) | Phase::Unlock(_) | Phase::Signal(_) => None,
             Phase::Notify(_) | Phase::NotifyAll(_) | Phase::Yield | Phase::Loop { .. } => None,
+            Phase::Cpus(_) | Phase::Become(_) => None,
         }
     }
 
@@ -116,6 +132,8 @@ impl Phase {
             Phase::Await { .. } => Some("await"),
             Phase::Barrier(_) => Some("barrier"),
             Phase::Yield => Some("yield"),
+            Phase::Cpus(_) => Some("cpus"),
+            Phase::Become(_) => Some("policy"),
             Phase::Loop { .. } => Some("loop"),
             _ => None,
         }
@@ -187,6 +205,36 @@ impl Task {
         }
     }
 
+    /// Whether its threads change their CPUs, and whether how they are scheduled.
+    pub fn changes(&self) -> (bool, bool) {
+        let leaves = self.body.leaves();
+        let any = |is: fn(&Phase) -> bool| leaves.iter().any(|phase| is(phase));
+        (any(|phase| matches!(phase, Phase::Cpus(_))), any(|phase| matches!(phase, Phase::Become(_))))
+    }
+
+    /// Whether its CPUs are among those of the run, `cpus`, and whether it may become what its steps say on a machine with `all`.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub fn check_cpus(&self, cpus: &CpuSet, all: &CpuSet) -> Result<(), String> {
+        let leaves = self.body.leaves();
+        let later = leaves.iter().filter_map(|phase| match phase {
+            Phase::Cpus(cpus) => *cpus,
+            _ => None,
+        });
+        if let Some(own) = self.cpus.into_iter().chain(later).find(|own| !own.is_subset(cpus)) {
+            return Err(format!("its CPUs {own} are not all among those of the run, {cpus}; correct `cpus`"));
+        }
+        let reserves = |phase: &&Phase| matches!(phase, Phase::Become(of) if of.reservation.is_some());
+        if cpus != all && leaves.iter().any(reserves) {
+            return Err(
+                "it becomes SCHED_DEADLINE, which the kernel refuses to threads that may not use all CPUs; run it on all of them"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
     /// The first phase in which its jobs may stand still: a sleep, a timer, a lock, an event, a condition or a barrier, in words.
     pub fn waits_inside(&self) -> Option<String> {
         self.body.leaves().into_iter().find_map(Phase::stands_still)
@@ -245,8 +293,9 @@ mod tests {
     #[test]
     fn a_pass_takes_its_work_and_sleep_or_its_timers() {
         let ms = Nanos::from_millis;
-        let timer =
-            |period| Phase::Timer(Timer { name: "t".to_owned(), period: ms(period), absolute: false });
+        let timer = |period| {
+            Phase::Timer(Timer { name: "t".to_owned(), period: ms(period), absolute: false, shared: false })
+        };
         let run = |work| Phase::Run(TimeDistribution::Constant(ms(work)));
         let mut task = Task::periodic("t", Nanos::SECOND, TimeDistribution::Constant(ms(3)));
         assert_eq!(task.usual_pass(), ms(3));

@@ -6,6 +6,7 @@
 //! looks: on ticks, at switches, and where a policy's kernel counterpart calls `update_curr`.
 
 mod accounts;
+mod changing;
 mod interrupts;
 mod lending;
 mod overheads;
@@ -32,6 +33,7 @@ use crate::cpu::timers::Timers;
 use crate::cpu::times::Times;
 use crate::engine::{Engine, Event, Simulation};
 
+use changing::Choices;
 use ranks::Ranks;
 
 /// What a thread is made from.
@@ -88,6 +90,7 @@ pub struct Machine<P> {
     /// Whether one wants to hear of jobs.
     hears_of_jobs: bool,
     resources: Resources,
+    choices: Choices,
     devices: Vec<Device>,
     programs: P,
     counts: Counts,
@@ -170,6 +173,7 @@ impl<P: Programs> Machine<P> {
             watchers,
             hears_of_jobs,
             resources: Resources::default(),
+            choices: Choices::default(),
             devices: Vec::new(),
             programs,
             counts: Counts::default(),
@@ -375,41 +379,6 @@ impl<P: Programs> Machine<P> {
         self.hardware.joined.clear();
     }
 
-    /// Schedules a thread otherwise from now on, whatever it is doing (`__sched_setscheduler`, `rt_mutex_setprio`).
-    fn change(&mut self, thread: ThreadId, scheduling: Scheduling) {
-        let now = self.hardware.thread(thread);
-        if now.scheduling == scheduling || now.state == ThreadState::Exited {
-            return;
-        }
-        let (cpu, state) = (now.cpu, now.state);
-        let awake = state != ThreadState::Sleeping;
-        let runs = self.hardware.current(cpu) == Some(thread);
-        let rank = self.rank_of(thread);
-        if awake {
-            self.account(cpu);
-            self.policies[rank].dequeue(&mut self.hardware, cpu, thread, Departure::Changes);
-        } else {
-            self.account_of(cpu, rank, thread);
-            self.policies[rank].forget(&mut self.hardware, thread);
-        }
-        if runs && let Some(Rank(entered)) = self.hardware.cpus[cpu].entered.take() {
-            self.policies[entered].switch(&mut self.hardware, cpu, Some(thread), None);
-        }
-        self.hardware.set_scheduling(thread, scheduling);
-        if awake {
-            let rank = self.rank_of(thread);
-            self.policies[rank].enqueue(&mut self.hardware, cpu, thread, Arrival::Changed);
-            self.tell_enqueued(cpu, thread);
-            if runs {
-                self.hardware.cpus[cpu].entered = Some(Rank(rank));
-                self.policies[rank].switch(&mut self.hardware, cpu, None, Some(thread));
-                self.hardware.reschedule(cpu);
-            } else {
-                self.check_preempt(cpu, thread);
-            }
-        }
-    }
-
     fn tell_enqueued(&mut self, cpu: usize, thread: ThreadId) {
         self.tell_joined(cpu, self.hardware.thread(thread).rank);
     }
@@ -493,7 +462,8 @@ impl<P: Programs> Machine<P> {
                 break;
             }
             let moment = Moment { now: self.hardware.free_from(cpu) + switch, run: t.run + switch, thread };
-            match self.next_step(cpu, moment) {
+            let step = self.next_step(cpu, moment);
+            match step {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
                 Step::SleepUntil(until) if until > self.hardware.now() => {
@@ -542,6 +512,11 @@ impl<P: Programs> Machine<P> {
                     self.policies[rank].yield_now(&mut self.hardware, cpu, thread);
                     self.hardware.reschedule(cpu);
                     break;
+                }
+                Step::Confine(_) | Step::Become(_) => {
+                    if self.changes_itself(cpu, thread, step) {
+                        break;
+                    }
                 }
                 Step::Exit => self.leave(cpu, thread, Departure::Exits),
             }

@@ -36,6 +36,10 @@ pub enum Step {
     Serve(usize),
     /// Gives up the CPU as `sched_yield` does.
     Yield,
+    /// May use other CPUs from now on, by the number of [`crate::cpu::machine::Machine::add_place`].
+    Confine(usize),
+    /// Is scheduled otherwise from now on, by the number of [`crate::cpu::machine::Machine::add_schedule`].
+    Become(usize),
     /// Ends.
     Exit,
 }

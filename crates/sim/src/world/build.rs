@@ -1,5 +1,6 @@
 //! From a workload to a machine with threads; what cannot be simulated is refused in words.
 
+mod changes;
 pub(super) mod disks;
 mod groups;
 mod lacks;
@@ -17,7 +18,7 @@ use surety_model::platform::{Platform, TimerRules};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
     ActivityKind, Course, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
-    TaskBody, Treatment, Work, Workload, leaves,
+    TaskBody, Timer, Treatment, Work, Workload, leaves,
 };
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
 use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
@@ -109,9 +110,7 @@ pub(super) fn stage(
     cpus: &CpuSet,
     events: bool,
 ) -> Result<Stage, WorldError> {
-    if let Some(objection) = objections(workload, &world.platform).into_iter().next() {
-        return Err(objection);
-    }
+    objections(workload, &world.platform).into_iter().next().map_or(Ok(()), Err)?;
     let groups::Groups { specs: groups, io: io_groups, places } = groups::groups(workload)?;
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.
@@ -141,6 +140,7 @@ pub(super) fn stage(
         signals: BTreeMap::new(),
         conditions: BTreeMap::new(),
         barriers: BTreeMap::new(),
+        timers: BTreeMap::new(),
         seed: options.seed,
         observe: options.warm_up,
         end: options.warm_up + options.duration,
@@ -210,6 +210,7 @@ pub(super) struct Builder<'a> {
     signals: BTreeMap<&'a str, usize>,
     conditions: BTreeMap<&'a str, usize>,
     barriers: BTreeMap<&'a str, usize>,
+    timers: BTreeMap<&'a str, usize>,
     pub(super) seed: u64,
     observe: Nanos,
     end: Nanos,
@@ -261,11 +262,8 @@ impl<'a> Builder<'a> {
         }
         let group = self.group(&object, task.group.as_deref())?;
         let confined = (task.reservation.is_none() && self.cpus.len() < self.ids.len()).then_some(self.cpus);
-        if let Some(cpus) = task.cpus.filter(|cpus| !cpus.iter().all(|cpu| self.cpus.contains(cpu))) {
-            let why =
-                format!("its CPUs {cpus} are not all among those of the run, {}; correct `cpus`", self.cpus);
-            return refuse(object, why);
-        }
+        task.check_cpus(&self.cpus, &self.ids.iter().copied().collect())
+            .or_else(|why| refuse(object.clone(), why))?;
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let phases = self.phases(workload, task, instance, &object)?;
             let seat = self.stage.machine.programs().chains.seat(index);
@@ -354,6 +352,13 @@ impl<'a> Builder<'a> {
                     runs += 1;
                     Phase::Run(Some(work.clone()), RunPlace::of(&key, runs - 1))
                 }
+                TaskPhase::Timer(Timer { name, period, absolute, shared: true }) => {
+                    Phase::SharedTimer { timer: self.timer(name), period: *period, absolute: *absolute }
+                }
+                TaskPhase::Cpus(cpus) => Phase::Confine(self.confinement(task, *cpus)),
+                TaskPhase::Become(schedule) => {
+                    Phase::Become(self.schedule(workload, (task, object), *schedule)?)
+                }
                 TaskPhase::Timer(timer) => {
                     let place = timers.iter().position(|name| *name == timer.name).unwrap_or_else(|| {
                         timers.push(&timer.name);
@@ -367,7 +372,7 @@ impl<'a> Builder<'a> {
         Ok((steps, Course::of(phases)))
     }
 
-    /// A step that is neither a run, nor a timer, nor a loop.
+    /// A step of one of the other kinds.
     fn step(&mut self, workload: &'a Workload, phase: &'a TaskPhase) -> Phase {
         match phase {
             TaskPhase::Busy(length) => Phase::Busy(*length),
@@ -383,7 +388,11 @@ impl<'a> Builder<'a> {
             TaskPhase::NotifyAll(name) => Phase::NotifyAll(self.condition(name)),
             TaskPhase::Barrier(name) => Phase::Barrier(self.barrier(workload, name)),
             TaskPhase::Yield => Phase::Yield,
-            TaskPhase::Run(_) | TaskPhase::Timer(_) | TaskPhase::Loop { .. } => {
+            TaskPhase::Run(_)
+            | TaskPhase::Timer(_)
+            | TaskPhase::Cpus(_)
+            | TaskPhase::Become(_)
+            | TaskPhase::Loop { .. } => {
                 unreachable!("told apart by the caller")
             }
         }
@@ -474,12 +483,14 @@ impl<'a> Builder<'a> {
 
 /// The kernel's admission: all bandwidth reserved, the fair servers' included where they are charged, fits under the cap on every
 /// CPU (`__dl_overflow` in `kernel/sched/deadline.c`).
+/// One that changes its reservation counts with the largest.
 fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> Result<(), WorldError> {
     groups::inside_one_cpu(workload, stage, cpus)?;
     let reservations = || {
         stage.members.iter().filter_map(|member| match (member.scheduling, member.activity) {
-            (Scheduling::Deadline(reservation), Activity::Task(task)) => {
-                Some((reservation, ActivityKind::Task, &workload.tasks[task].name))
+            (_, Activity::Task(task)) => {
+                let task = &workload.tasks[task];
+                Some((changes::largest(task)?, ActivityKind::Task, &task.name))
             }
             (Scheduling::Deadline(reservation), Activity::Irq(irq)) => {
                 Some((reservation, ActivityKind::Irq, &workload.irqs[irq].name))

@@ -35,6 +35,12 @@ pub(super) enum Phase {
         period: Nanos,
         absolute: bool,
     },
+    /// The same of a timer of several threads.
+    SharedTimer {
+        timer: usize,
+        period: Nanos,
+        absolute: bool,
+    },
     Lock(usize),
     Unlock(usize),
     Wait(usize),
@@ -48,6 +54,9 @@ pub(super) enum Phase {
     NotifyAll(usize),
     Barrier(usize),
     Yield,
+    /// By the machine's number for the CPUs, or for what the thread becomes.
+    Confine(usize),
+    Become(usize),
 }
 
 /// Which `run` of its jobs a phase is: its place, and the stream that draws where no pass of a loop came before.
@@ -340,6 +349,10 @@ impl Thread {
                 self.timers[timer] = Some(stands);
                 Step::SleepUntil(next)
             }
+            Phase::SharedTimer { timer, period, absolute } => {
+                let begin = self.plan.start();
+                Step::SleepUntil(meetings.timer(*timer, (*period, *absolute), begin, at.now))
+            }
             Phase::Lock(lock) => Step::Lock(*lock),
             Phase::Unlock(lock) => Step::Unlock(*lock),
             Phase::Wait(signal) => Step::Wait(*signal),
@@ -362,6 +375,8 @@ impl Thread {
                 }
             },
             Phase::Yield => Step::Yield,
+            Phase::Confine(place) => Step::Confine(*place),
+            Phase::Become(schedule) => Step::Become(*schedule),
         })
     }
 

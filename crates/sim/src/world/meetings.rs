@@ -1,7 +1,10 @@
-//! [`Meetings`]: conditions and barriers. Who waits for one stands in its queue and waits for an event of its own, so that
+//! [`Meetings`]: conditions, barriers and timers that threads share. Who waits for one stands in its queue and waits for an event of its own, so that
 //! who came first is woken first, and nobody takes what another was woken for.
 
 use std::collections::VecDeque;
+
+use surety_model::workload::Timer;
+use surety_units::Nanos;
 
 use crate::cpu::hardware::ThreadId;
 
@@ -29,6 +32,8 @@ pub(super) struct Meetings {
     queues: Vec<WaitQueue>,
     /// The event of each thread that may wait at one, by its number.
     events: Vec<Option<usize>>,
+    /// Where timers stand that were used.
+    timers: Vec<Option<Nanos>>,
 }
 
 impl Meetings {
@@ -36,6 +41,19 @@ impl Meetings {
     pub(super) fn add(&mut self, parties: usize) -> usize {
         self.queues.push(WaitQueue { parties, ..WaitQueue::default() });
         self.queues.len() - 1
+    }
+
+    /// Adds a timer.
+    pub(super) fn add_timer(&mut self) -> usize {
+        self.timers.push(None);
+        self.timers.len() - 1
+    }
+
+    /// A use of a timer by a thread that began at `begin`: the instant to sleep until.
+    pub(super) fn timer(&mut self, timer: usize, by: (Nanos, bool), begin: Nanos, now: Nanos) -> Nanos {
+        let (next, stands) = Timer::moves_on(self.timers[timer].unwrap_or(begin), by, now);
+        self.timers[timer] = Some(stands);
+        next
     }
 
     /// A thread that may wait, and the event it waits for.

@@ -3,18 +3,19 @@
 //!
 //! A thread becomes a task whose jobs come back to back: one pass through its phases each.
 
+mod changes;
 mod events;
 mod forks;
 mod scheduling;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use surety_units::{CpuSet, Nanos};
 
+use self::changes::{Before, Changes};
 use self::events::Events;
-use self::scheduling::{Policies, Scheduling, cpus, scheduling, taskgroup};
-use super::item::Item;
+use self::scheduling::{Policies, cpus, scheduling, taskgroup};
+use super::item::{Item, Member};
 use super::names::Names;
 use super::object::Object;
 use super::{Reading, json};
@@ -98,7 +99,7 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
     }
     root.finish(reading, |_| false);
     std::mem::take(&mut shared.forks).settle(reading, &threads, &mut workload);
-    timers.settle(reading, &mut workload.tasks);
+    timers.settle(&mut workload.tasks);
     let resource = |name: &String| Resource { name: name.clone(), protocol: global.protocol };
     workload.resources = shared.locks.all().map(resource).collect();
     workload.groups = shared.list;
@@ -154,10 +155,10 @@ impl Thread<'_> {
         let thread = self.theirs;
         let mut events =
             Events { thread, shared, timers, instances: instance_count, times: jobs, task: &self.name };
-        let phases = match phases_of {
+        let (phases, cpus) = match phases_of {
             Some(item) => {
-                let kept = Kept { own: &own, cpus, group: group.as_deref() };
-                let phases = phases(reading, item, &path, &kept, &mut events);
+                let before = Before { own: &own, cpus, group: group.as_deref() };
+                let phases = phases(reading, item, &path, &before, &mut events);
                 if loops == Some(0) {
                     let message = format!("thread `{}` never runs", self.theirs);
                     reading.wrong(&object.span_of("loop"), message, Some("leave it out".to_owned()));
@@ -168,7 +169,7 @@ impl Thread<'_> {
             None => {
                 let phases = events.read(reading, object, &path);
                 object.finish(reading, events::is_event);
-                phases
+                (phases, cpus)
             }
         };
         Some(Task {
@@ -195,28 +196,31 @@ fn passes(loops: i64) -> Option<u64> {
     (loops > 0).then(|| loops.unsigned_abs())
 }
 
-/// What a thread has that its phases do not change here.
-struct Kept<'a> {
-    own: &'a Scheduling,
-    cpus: Option<CpuSet>,
-    group: Option<&'a str>,
-}
-
-/// The phases of a thread, one after another.
+/// The phases of a thread, one after another, and the CPUs of all of them where these are the same.
 fn phases(
     reading: &mut Reading,
     item: &Item,
     path: &str,
-    kept: &Kept<'_>,
+    before: &Before<'_>,
     events: &mut Events<'_>,
-) -> Vec<Phase> {
-    let Some(object) = Object::of(reading, "phases", item) else { return Vec::new() };
-    let mut list = Vec::new();
-    let of_thread = events.times;
+) -> (Vec<Phase>, Option<CpuSet>) {
+    let Some(object) = Object::of(reading, "phases", item) else { return (Vec::new(), before.cpus) };
+    let mut members: Vec<&Member> = Vec::new();
+    let mut objects: Vec<Object<'_>> = Vec::new();
     for member in object.members() {
         let Some(phase) = Object::of(reading, "a phase", &member.item) else { continue };
+        members.push(member);
+        objects.push(phase);
+    }
+    let Changes { steps, cpus } = Changes::of(reading, &objects, before, events.shared);
+    let mut list = Vec::new();
+    let of_thread = events.times;
+    for ((member, phase), first) in members.into_iter().zip(objects).zip(steps) {
+        for step in first {
+            reading.place(format!("{path}.{}", list.len()), &member.span);
+            list.push(step);
+        }
         let loops = phase.integer(reading, "loop", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(1);
-        kept.check(reading, &phase, events);
         let all = |each: u64| of_thread.and_then(|times| times.checked_mul(each));
         events.times = passes(loops).and_then(all);
         if loops == 1 {
@@ -230,35 +234,5 @@ fn phases(
         }
         phase.finish(reading, events::is_event);
     }
-    list
-}
-
-impl Kept<'_> {
-    /// A phase that would run otherwise than its thread is refused.
-    fn check(&self, reading: &mut Reading, phase: &Object<'_>, events: &mut Events<'_>) {
-        let changes = |reading: &mut Reading, key: &str, span: &Range<usize>| {
-            let message = format!("a phase cannot change `{key}` of its thread here");
-            let help = "give it to the thread, or make a thread of the phase".to_owned();
-            reading.wrong(span, message, Some(help));
-        };
-        if let Some(cpus) = cpus(reading, phase)
-            && self.cpus != Some(cpus)
-        {
-            changes(reading, "cpus", &phase.span_of("cpus"));
-        }
-        if let Some(group) = taskgroup(reading, phase, events.shared)
-            && self.group != Some(group.as_str())
-        {
-            changes(reading, "taskgroup", &phase.span_of("taskgroup"));
-        }
-        let Some(key) = scheduling::KEYS.iter().find(|key| phase.has(key)) else {
-            scheduling(reading, phase, None);
-            return;
-        };
-        if let Some(changed) = scheduling(reading, phase, Some(self.own.word))
-            && changed != *self.own
-        {
-            changes(reading, key, &phase.span_of(key));
-        }
-    }
+    (list, cpus)
 }

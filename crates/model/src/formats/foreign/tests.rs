@@ -9,7 +9,9 @@ use super::dialect_of;
 use crate::distribution::TimeDistribution;
 use crate::formats::toml;
 use crate::reservation::Reservation;
-use crate::workload::{Instances, LockProtocol, Phase, PolicySpec, Release, TaskBody, Timer, Workload};
+use crate::workload::{
+    Instances, LockProtocol, Phase, PolicySpec, Release, Schedule, TaskBody, Timer, Workload,
+};
 
 fn read(text: &str) -> Workload {
     dialect_of("f.json", "").unwrap().read("f.json", text).unwrap_or_else(|error| panic!("{error}"))
@@ -145,7 +147,9 @@ fn phases_are_loops_and_the_thread_passes_through_all_of_them() {
          \"light\": {{ \"loop\": -1, \"run\": 2, {timer}, \"mode\": \"absolute\" }} }} }}"
     ));
     let workload = read(&text);
-    let timer = || Phase::Timer(Timer { name: "unique".to_owned(), period: us(30_000), absolute: true });
+    let timer = || {
+        Phase::Timer(Timer { name: "unique".to_owned(), period: us(30_000), absolute: true, shared: false })
+    };
     let again = |times, work| Phase::Loop { times, phases: vec![run(work), timer()] };
     assert_eq!(steps(&workload, 0), [Phase::Sleep(us(5)), again(Some(10), 1), again(None, 2)]);
     assert_eq!(workload.tasks[0].jobs, Some(2));
@@ -177,14 +181,17 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
         ("\"yield\": \"\"", "the jobs of `t` come back to back and take no time"),
         ("\"run\": 1, \"unlock\": \"m\"", "f.json:1:33: `m` is unlocked but not held"),
         ("\"run\": 1, \"suspend\"", "no task notifies of the condition `t`"),
-        ("\"phases\": { \"p\": { \"run\": 1, \"cpus\": [1] } }", "f.json:1:52: a phase cannot change `cpus`"),
         (
-            "\"phases\": { \"p\": { \"run\": 1, \"priority\": 1 } }",
-            "f.json:1:52: a phase cannot change `priority`",
+            "\"phases\": { \"p\": { \"run\": 1, \"taskgroup\": \"/g\" } }",
+            "f.json:1:52: a phase cannot change `taskgroup`",
         ),
         (
-            "\"instance\": 2, \"run\": 1, \"timer\": { \"ref\": \"a\", \"period\": 9 }",
-            "the timer `a` is shared by several threads",
+            "\"phases\": { \"p\": { \"run\": 1, \"dl-runtime\": 2000 } }",
+            "f.json:1:52: `dl-runtime` alone changes nothing of a thread that is SCHED_OTHER",
+        ),
+        (
+            "\"cpus\": [0], \"phases\": { \"p\": { \"run\": 1, \"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000 } }",
+            "f.json:1:48: the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own",
         ),
     ] {
         let told = refused(&thread(body));
@@ -254,6 +261,86 @@ fn a_phase_may_repeat_what_its_thread_says() {
     let said = "\"cpus\": [1], \"priority\": 3, \"taskgroup\": \"/g\"";
     let workload = read(&thread(&format!("{said}, \"phases\": {{ \"p\": {{ \"run\": 1, {said} }} }}")));
     assert_eq!((workload.groups.len(), steps(&workload, 0)), (1, [run(1)].as_slice()));
+}
+
+/// CPUs are those of the phase, else of the thread, else all; scheduling is kept until a phase says another, and what that leaves out is
+/// the default of its policy.
+#[test]
+fn phases_change_cpus_and_scheduling_of_their_thread() {
+    let cpus = |list: &[u32]| Phase::Cpus(Some(list.iter().map(|cpu| CpuId(*cpu)).collect()));
+    let becomes = |policy| Phase::Become(Schedule { policy, reservation: None });
+    let phases = |thread: &str| {
+        format!(
+            "{thread} \"phases\": {{ \"a\": {{ \"cpus\": [0], \"priority\": 5, \"run\": 1 }}, \"b\": {{ \"run\": 2 }},
+             \"c\": {{ \"loop\": 2, \"policy\": \"SCHED_FIFO\", \"cpus\": [1], \"run\": 3 }},
+             \"d\": {{ \"priority\": 7, \"run\": 4 }} }}"
+        )
+    };
+    let fifo = |priority| becomes(PolicySpec::Fifo { priority });
+    let again = || Phase::Loop { times: Some(2), phases: vec![run(3)] };
+    let workload = read(&thread(&phases("\"cpus\": [2],")));
+    let nice = |nice, slice| becomes(PolicySpec::Fair { nice, slice });
+    let own = || cpus(&[2]);
+    let expected = [
+        cpus(&[0]),
+        nice(5, None),
+        run(1),
+        own(),
+        run(2),
+        cpus(&[1]),
+        fifo(10),
+        again(),
+        own(),
+        fifo(7),
+        run(4),
+    ];
+    assert_eq!(steps(&workload, 0), expected);
+    assert_eq!(workload.tasks[0].cpus, [CpuId(2)].into_iter().collect::<CpuSet>().into());
+    assert_eq!(workload.source.locate("task.t.phases.5").as_deref(), Some("f.json:2:14"));
+    let workload = read(&thread(&phases("\"dl-runtime\": 3000,")));
+    assert_eq!(steps(&workload, 0)[1], nice(5, Some(us(3000))));
+    assert_eq!((&steps(&workload, 0)[3], workload.tasks[0].cpus), (&Phase::Cpus(None), None));
+    // What all phases say alike is what the thread has.
+    let alike = "\"phases\": { \"a\": { \"cpus\": [1], \"run\": 1 }, \"b\": { \"cpus\": [1], \"run\": 2 } }";
+    let workload = read(&thread(alike));
+    assert_eq!(
+        (steps(&workload, 0), workload.tasks[0].cpus),
+        ([run(1), run(2)].as_slice(), Some([CpuId(1)].into_iter().collect()))
+    );
+    let deadline = "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000, \"dl-period\": 9000,
+        \"phases\": { \"a\": { \"run\": 1 }, \"b\": { \"dl-runtime\": 1000, \"run\": 2 } }";
+    let (runtime, period) = (us(1000), us(1000));
+    let reservation = Some(Reservation { runtime, deadline: period, period, reclaim: false, demote: false });
+    let schedule = Schedule { policy: PolicySpec::Deadline, reservation };
+    assert_eq!(steps(&read(&thread(deadline)), 0), [run(1), Phase::Become(schedule), run(2)]);
+}
+
+/// A timer without `unique` is one for all threads and instances that name it, and absolute where one of them says so.
+#[test]
+fn a_timer_is_shared_unless_it_is_unique() {
+    let text = |timer: &str, second: &str| {
+        let timer = format!("\"run\": 1, \"timer\": {{ \"ref\": \"{timer}\", \"period\": 9");
+        format!(
+            "{{ \"tasks\": {{ \"a\": {{ {timer} }} }}, \"b\": {{ {second} {timer}, \"mode\": \"absolute\" }} }} }} }}"
+        )
+    };
+    let timer = |name: &str, absolute, shared| {
+        Phase::Timer(Timer { name: name.to_owned(), period: us(9), absolute, shared })
+    };
+    let workload = read(&text("tick", ""));
+    assert_eq!(
+        (&steps(&workload, 0)[1], &steps(&workload, 1)[1]),
+        (&timer("tick", true, true), &timer("tick", true, true))
+    );
+    let workload = read(&text("unique1", "\"instance\": 2,"));
+    assert_eq!(
+        (&steps(&workload, 0)[1], &steps(&workload, 1)[1]),
+        (&timer("unique1", false, false), &timer("unique1", true, false))
+    );
+    let alone = read(&thread("\"instance\": 2, \"run\": 1, \"timer\": { \"ref\": \"tick\", \"period\": 9 }"));
+    assert_eq!(steps(&alone, 0)[1], timer("tick", false, true));
+    let written = toml::write(&alone);
+    assert_eq!(toml::read("w.toml", &written).unwrap_or_else(|error| panic!("{error}\n{written}")), alone);
 }
 
 /// An event of a file, with what it needs around it so that the file can be played.

@@ -47,6 +47,7 @@ pub(in crate::formats) fn references(workload: &Workload, list: &mut Vec<Diagnos
             check.wrong(&format!("{path}.timer-slack"), message, Some(help));
         }
         check.threads_of_programs(&path, task);
+        check.changes(&path, task);
         check.phases(&path, task, &raised);
     }
     for load in &workload.loads {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use surety_units::Nanos;
+use surety_units::{CpuSet, Nanos};
 use toml::de::DeValue;
 
 use super::table::{Field, Reading, Table};
@@ -84,6 +84,17 @@ fn known_policies() -> String {
     let mut words: Vec<String> = words.collect();
     let last = words.pop().unwrap_or_default();
     format!("use {} or {last} with N from 1 to 99", words.join(", "))
+}
+
+/// `cpus`, which are not none.
+pub(super) fn cpus(reading: &mut Reading, table: &Table<'_>) -> Option<CpuSet> {
+    let field = table.field(reading, "cpus")?;
+    let cpus: CpuSet = field.quantity(reading, "0,2-3")?;
+    if cpus.is_empty() {
+        reading.wrong(field.span, "`cpus` is no CPU at all".to_owned(), "here", None);
+        return None;
+    }
+    Some(cpus)
 }
 
 pub(super) fn instances(reading: &mut Reading, table: &Table<'_>, key: &'static str) -> Option<Instances> {

@@ -1,11 +1,12 @@
 //! The steps of a job in a file: one table for each, with the one key that says what it is and what belongs to that.
 
+use super::keys::{self, policy, reservation};
 use super::table::{Field, Reading, Table};
 use super::times::{ANY_COUNT, distribution};
-use crate::workload::{Phase, Timer};
+use crate::workload::{Phase, Schedule, Timer};
 
 /// Keys that say what a step is.
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 17] = [
     "run",
     "busy",
     "sleep",
@@ -19,6 +20,8 @@ const KINDS: [&str; 15] = [
     "notify-all",
     "barrier",
     "yield",
+    "cpus",
+    "policy",
     "loop",
     "phases",
 ];
@@ -90,18 +93,36 @@ fn steps(reading: &mut Reading, table: &Table<'_>, depth: usize) -> Vec<Phase> {
         }
         yields.then_some(Phase::Yield)
     });
+    let (cpus, becomes) = (cpus(reading, table), becomes(reading, table));
     let again = again(reading, table, depth);
     let all = [
         run, busy, sleep, timer, lock, unlock, wait, signal, waits, notify, notify_all, barrier, yields,
-        again,
+        cpus, becomes, again,
     ];
     all.into_iter().flatten().collect()
+}
+
+/// `cpus`: a list, or all of the run.
+fn cpus(reading: &mut Reading, table: &Table<'_>) -> Option<Phase> {
+    let field = table.field(reading, "cpus")?;
+    if field.text(reading, "CPUs such as \"0,2-3\", or \"all\"")? == "all" {
+        return Some(Phase::Cpus(None));
+    }
+    keys::cpus(reading, table).map(|cpus| Phase::Cpus(Some(cpus)))
+}
+
+/// `policy` with what belongs to it.
+fn becomes(reading: &mut Reading, table: &Table<'_>) -> Option<Phase> {
+    table.field(reading, "policy")?;
+    let policy = policy(reading, table);
+    let reservation = reservation(reading, table, policy);
+    Some(Phase::Become(Schedule { policy, reservation }))
 }
 
 /// `timer` with its period and mode.
 fn timer(reading: &mut Reading, table: &Table<'_>) -> Option<Timer> {
     let Some(name) = table.text(reading, "timer") else {
-        for key in ["period", "mode"] {
+        for key in ["period", "mode", "shared"] {
             if let Some(field) = table.field(reading, key) {
                 reading.wrong(field.span, format!("`{key}` belongs to a `timer`"), "without a timer", None);
             }
@@ -110,7 +131,8 @@ fn timer(reading: &mut Reading, table: &Table<'_>) -> Option<Timer> {
     };
     let period = table.required(reading, "period", "\"10ms\"")?.quantity(reading, "10ms");
     let absolute = table.word(reading, "mode", &[("relative", false), ("absolute", true)]);
-    Some(Timer { name, period: period?, absolute: absolute.unwrap_or(false) })
+    let shared = table.boolean(reading, "shared").unwrap_or(false);
+    Some(Timer { name, period: period?, absolute: absolute.unwrap_or(false), shared })
 }
 
 /// `loop` with its phases.
@@ -150,7 +172,8 @@ mod tests {
         let text = of("release = \"back-to-back\"\nstart = \"5ms\"\ncpus = \"0,2-3\"\nphases = [
             { busy = \"2ms\" }, { timer = \"a\", period = \"9ms\" }, { timer = \"a\", period = \"9ms\", mode = \"absolute\" },
             { lock = \"m\" }, { await = \"c\", lock = \"m\" }, { unlock = \"m\" }, { notify = \"c\" }, { notify-all = \"c\" },
-            { barrier = \"b\" }, { yield = true }, { loop = 4, phases = [{ run = \"1ms\" }, { loop = \"forever\", phases = { run = \"2ms\" } }] },
+            { barrier = \"b\" }, { yield = true }, { cpus = \"1\" }, { cpus = \"all\" }, { policy = \"fair\", nice = 3, slice = \"2ms\" },
+            { policy = \"fifo:7\" }, { timer = \"s\", period = \"9ms\", shared = true }, { loop = 4, phases = [{ run = \"1ms\" }, { loop = \"forever\", phases = { run = \"2ms\" } }] },
         ]");
         let workload = read("t", &text).unwrap_or_else(|error| panic!("{error}"));
         let task = &workload.tasks[0];
@@ -158,8 +181,8 @@ mod tests {
         assert_eq!(task.cpus.map(|cpus| cpus.to_string()).as_deref(), Some("0,2-3"));
         let TaskBody::Phases(phases) = &task.body else { panic!("no phases") };
         let absolute = |phase: &Phase| matches!(phase, Phase::Timer(Timer { absolute: true, .. }));
-        assert_eq!((phases.len(), phases.iter().position(absolute)), (11, Some(2)));
-        let Phase::Loop { times: Some(4), phases } = &phases[10] else { panic!("{phases:?}") };
+        assert_eq!((phases.len(), phases.iter().position(absolute)), (16, Some(2)));
+        let Phase::Loop { times: Some(4), phases } = &phases[15] else { panic!("{phases:?}") };
         assert!(matches!(&phases[1], Phase::Loop { times: None, phases } if phases.len() == 1));
         let written = write(&workload);
         assert_eq!(read("w", &written).unwrap_or_else(|error| panic!("{error}\n{written}")), workload);
@@ -184,6 +207,14 @@ mod tests {
                 "t:4:27: no task notifies of the condition `c`",
             ),
             ("phases = [{ yield = false }]", "`yield` is true"),
+            ("phases = [{ run = \"1ms\", nice = 3 }]", "unknown key `nice`"),
+            ("phases = [{ policy = \"deadline\" }]", "t:4:11: policy `deadline` needs a reservation"),
+            ("phases = [{ policy = \"high\" }]", "a step has a policy that kernels have"),
+            (
+                "phases = [{ policy = \"fifo:3\", reservation = { runtime = \"1ms\", period = \"9ms\" } }]",
+                "a reservation needs the policy `deadline`",
+            ),
+            ("phases = [{ run = \"1ms\", shared = true }]", "`shared` belongs to a `timer`"),
             (
                 "phases = [{ loop = 3, phases = [{ lock = \"m\" }] }, { unlock = \"m\" }]",
                 "ends with other locks than it begins with",

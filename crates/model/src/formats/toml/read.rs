@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use surety_units::{CpuSet, Nanos};
+use surety_units::Nanos;
 use toml::de::{DeTable, DeValue};
 
 use super::FORMAT;
 use super::disks::{disk, io_priority, startup, stream};
-use super::keys::{command_text, instances, policy, promises, reservation, timer_slack};
+use super::keys::{command_text, cpus, instances, policy, promises, reservation, timer_slack};
 use super::links::{flow, link};
 use super::phases;
 use super::rights::{KEEP, rights, rights_of_command};
@@ -164,17 +164,6 @@ fn spacing(reading: &mut Reading, table: &Table<'_>, release: &Release) -> Optio
         return None;
     }
     distribution(reading, &field)
-}
-
-/// `cpus`, which are not none.
-fn cpus(reading: &mut Reading, table: &Table<'_>) -> Option<CpuSet> {
-    let field = table.field(reading, "cpus")?;
-    let cpus: CpuSet = field.quantity(reading, "0,2-3")?;
-    if cpus.is_empty() {
-        reading.wrong(field.span, "`cpus` is no CPU at all".to_owned(), "here", None);
-        return None;
-    }
-    Some(cpus)
 }
 
 /// `duration`, which is longer than nothing.

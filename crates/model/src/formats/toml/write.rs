@@ -123,18 +123,9 @@ impl Out<'_> {
     }
 
     fn policy(&mut self, policy: PolicySpec) {
-        let PolicyParameters { priority, nice, slice, latency_nice } = policy.parameters();
-        match (policy, priority) {
-            (PolicySpec::Fair { .. } | PolicySpec::LatencyNice { .. }, _) => {}
-            (_, 0) => self.quoted("policy", policy.word()),
-            _ => self.quoted("policy", &format!("{}:{priority}", policy.word())),
-        }
-        if nice != 0 {
-            self.line("nice", &nice.to_string());
-        }
-        self.optional_time("slice", slice);
-        if let Some(latency_nice) = latency_nice {
-            self.line("latency_nice", &latency_nice.to_string());
+        let is_default = matches!(policy, PolicySpec::Fair { .. } | PolicySpec::LatencyNice { .. });
+        for (key, value) in policy_keys(policy).into_iter().skip(usize::from(is_default)) {
+            self.line(key, &value);
         }
     }
 
@@ -147,20 +138,40 @@ impl Out<'_> {
         }
     }
 
-    fn reservation(&mut self, reservation: Option<Reservation>) {
-        let Some(r) = reservation else { return };
-        let mut parts = vec![
-            format!("runtime = {}", time(r.runtime)),
-            format!("deadline = {}", time(r.deadline)),
-            format!("period = {}", time(r.period)),
-        ];
-        for (name, set) in [("reclaim", r.reclaim), ("demote", r.demote)] {
-            if set {
-                parts.push(format!("{name} = true"));
-            }
+    fn reservation(&mut self, of: Option<Reservation>) {
+        if let Some(of) = of {
+            self.line("reservation", &reservation(of));
         }
-        self.line("reservation", &format!("{{ {} }}", parts.join(", ")));
     }
+}
+
+/// `policy`, and the keys beside it that are not their defaults.
+fn policy_keys(policy: PolicySpec) -> Vec<(&'static str, String)> {
+    let PolicyParameters { priority, nice, slice, latency_nice } = policy.parameters();
+    let word = match priority {
+        0 => policy.word().to_owned(),
+        _ => format!("{}:{priority}", policy.word()),
+    };
+    let mut keys = vec![("policy", quote(&word))];
+    keys.extend((nice != 0).then(|| ("nice", nice.to_string())));
+    keys.extend(slice.map(|slice| ("slice", time(slice))));
+    keys.extend(latency_nice.map(|latency_nice| ("latency_nice", latency_nice.to_string())));
+    keys
+}
+
+/// A reservation as a table.
+fn reservation(r: Reservation) -> String {
+    let mut parts = vec![
+        format!("runtime = {}", time(r.runtime)),
+        format!("deadline = {}", time(r.deadline)),
+        format!("period = {}", time(r.period)),
+    ];
+    for (name, set) in [("reclaim", r.reclaim), ("demote", r.demote)] {
+        if set {
+            parts.push(format!("{name} = true"));
+        }
+    }
+    format!("{{ {} }}", parts.join(", "))
 }
 
 /// A TOML string.
@@ -280,9 +291,10 @@ fn phase_list(phases: &[Phase]) -> String {
 fn phase(phase: &Phase) -> String {
     let (key, value) = match phase {
         Phase::Busy(span) => ("busy", time(*span)),
-        Phase::Timer(Timer { name, period, absolute }) => {
+        Phase::Timer(Timer { name, period, absolute, shared }) => {
             let mode = if *absolute { ", mode = \"absolute\"" } else { "" };
-            ("timer", format!("{}, period = {}{mode}", quote(name), time(*period)))
+            let shared = if *shared { ", shared = true" } else { "" };
+            ("timer", format!("{}, period = {}{mode}{shared}", quote(name), time(*period)))
         }
         Phase::Await { condition, lock } => {
             ("await", format!("{}, lock = {}", quote(condition), quote(lock)))
@@ -291,6 +303,8 @@ fn phase(phase: &Phase) -> String {
         Phase::NotifyAll(name) => ("notify-all", quote(name)),
         Phase::Barrier(name) => ("barrier", quote(name)),
         Phase::Yield => ("yield", "true".to_owned()),
+        Phase::Cpus(cpus) => ("cpus", quote(&cpus.map_or_else(|| "all".to_owned(), |cpus| cpus.to_string()))),
+        Phase::Become(schedule) => return format!("{{ {} }}", becomes(*schedule)),
         Phase::Loop { times, phases } => {
             let times = times.map_or_else(|| quote("forever"), |times| times.to_string());
             ("loop", format!("{times}, phases = {}", phase_list(phases)))
@@ -303,6 +317,13 @@ fn phase(phase: &Phase) -> String {
         Phase::Signal(name) => ("signal", quote(name)),
     };
     format!("{{ {key} = {value} }}")
+}
+
+/// The keys of a step that changes how its thread is scheduled.
+fn becomes(schedule: Schedule) -> String {
+    let mut keys = policy_keys(schedule.policy);
+    keys.extend(schedule.reservation.map(|of| ("reservation", reservation(of))));
+    keys.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
 fn arrivals(arrivals: &Arrivals) -> String {

@@ -118,7 +118,7 @@ impl<P: Programs> Machine<P> {
         None
     }
 
-    fn switch(&mut self, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {
+    pub(super) fn switch(&mut self, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {
         self.counts.switches += 1;
         let now = self.hardware.now();
         let hardware = &mut self.hardware;

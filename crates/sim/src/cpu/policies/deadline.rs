@@ -130,6 +130,35 @@ impl Deadline {
         index
     }
 
+    /// What a thread of the class asks for now: its first reservation, another, or the one with which it left.
+    fn take_reservation(&mut self, hardware: &mut Hardware, thread: ThreadId) {
+        let t = hardware.thread(thread);
+        let Scheduling::Deadline(reservation) = t.asked else { return };
+        if self.of_thread[thread.index()] == NONE {
+            let index = self.add_entity(hardware, reservation, t.cpu, false);
+            self.of_thread[thread.index()] = u32::try_from(index).expect("fewer than 2^32 entities");
+            self.thread_of.push(thread);
+            return;
+        }
+        let entity = &mut self.entities[self.of_thread[thread.index()] as usize];
+        if entity.reservation == reservation && entity.booked {
+            entity.leaves = false;
+            return;
+        }
+        let (cpu, before) = (entity.cpu, entity.bandwidth());
+        entity.take(reservation);
+        let (after, was_booked) = (entity.bandwidth(), std::mem::replace(&mut entity.booked, true));
+        entity.leaves = false;
+        if entity.active {
+            self.bandwidths.deactivate(cpu, before);
+            self.bandwidths.activate(cpu, after);
+        }
+        if was_booked {
+            self.bandwidths.give_back(cpu, before);
+        }
+        self.bandwidths.book(cpu, after);
+    }
+
     /// Whether an entity is a server: those come first, for one scheduler after another, by CPU.
     fn is_server(&self, entity: usize) -> bool {
         entity < self.servers.len()
@@ -185,6 +214,10 @@ impl Deadline {
         if entity.active {
             entity.active = false;
             self.bandwidths.deactivate(entity.cpu, entity.bandwidth());
+        }
+        if std::mem::take(&mut entity.leaves) {
+            entity.booked = false;
+            self.bandwidths.give_back(entity.cpu, entity.bandwidth());
         }
     }
 
@@ -417,6 +450,9 @@ impl CpuPolicy for Deadline {
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
+        if arrival == Arrival::Changed {
+            self.take_reservation(hardware, thread);
+        }
         self.join(hardware, (self.entity_of(thread), cpu), arrival);
         self.join_lent(hardware, thread);
     }
@@ -424,8 +460,13 @@ impl CpuPolicy for Deadline {
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
         let index = self.entity_of(thread);
         self.remove(index);
-        if departure != Departure::Changes {
+        // One that goes for good has its bandwidth booked until its 0-lag time (`switched_from_dl`).
+        self.entities[index].leaves = departure == Departure::Changes
+            && !matches!(hardware.thread(thread).asked, Scheduling::Deadline(_));
+        if departure != Departure::Changes || self.entities[index].leaves {
             self.stop_contending(hardware, index);
+        }
+        if departure != Departure::Changes {
             self.leave_lent(hardware, thread);
         } else if hardware.current(cpu) == Some(thread) {
             self.lowered.set(cpu, true);

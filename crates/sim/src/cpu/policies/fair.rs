@@ -103,6 +103,28 @@ impl<R: Rule> Fair<R> {
         }
     }
 
+    /// The slice that a thread asks for, or that of all.
+    fn slice_of(&mut self, hardware: &Hardware, asked: &Scheduling) -> i64 {
+        match asked {
+            Scheduling::Policy(PolicySpec::Fair { slice: Some(slice), .. })
+                if self.queues.has_own_slices() =>
+            {
+                self.queues.own_slices = true;
+                (*slice).clamp(hardware.times.slice_min, hardware.times.slice_max).get()
+            }
+            _ => self.queues.base_slice,
+        }
+    }
+
+    /// A thread of a slice of its own that asks for another, or for none (`__setparam_fair`).
+    fn take_slice(&mut self, hardware: &Hardware, thread: ThreadId) {
+        let asked = hardware.thread(thread).asked;
+        if let Scheduling::Policy(PolicySpec::Fair { .. }) = asked {
+            let slice = self.slice_of(hardware, &asked);
+            self.queues.set_slice(self.of_thread[thread.index()], slice);
+        }
+    }
+
     fn depth(&self, entity: usize) -> u32 {
         self.queues.queues[self.queues.entities[entity].queue].depth
     }
@@ -325,15 +347,7 @@ fn queue_of(cpus: usize, group: Option<usize>, cpu: usize) -> usize {
 impl<R: Rule> CpuPolicy for Fair<R> {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let t = hardware.thread(thread);
-        let slice = match t.asked {
-            Scheduling::Policy(PolicySpec::Fair { slice: Some(slice), .. })
-                if self.queues.has_own_slices() =>
-            {
-                self.queues.own_slices = true;
-                slice.clamp(hardware.times.slice_min, hardware.times.slice_max).get()
-            }
-            _ => self.queues.base_slice,
-        };
+        let slice = self.slice_of(hardware, &t.asked);
         let queue = queue_of(self.cpus, t.group, t.cpu);
         let mut entity = Entity::new(weight::of(&t.asked), slice, queue);
         entity.thread = Some(thread);
@@ -363,6 +377,9 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         if !self.queues.entities[entity].queued {
             self.queues.move_to(entity, queue_of(self.cpus, t.group, cpu));
             self.queues.reweight(entity, weight::of(&t.scheduling));
+            if arrival == Arrival::Changed {
+                self.take_slice(hardware, thread);
+            }
         }
         let was_delayed = self.queues.entities[entity].delayed;
         self.join(hardware, entity, arrival);

@@ -23,8 +23,17 @@ pub(super) fn refused(workload: &Workload, task: &Task, platform: &Platform) -> 
         let takes = |other: &Task| {
             workload.lending_locks_of(other).iter().any(|name| workload.lending_locks_of(task).contains(name))
         };
-        let without = workload.tasks.iter().find(|other| other.reservation.is_none() && takes(other))?;
-        Some(format!("the task `{}` takes it without a reservation to run on: give it one", without.name))
+        let changes = workload.tasks.iter().find(|other| takes(other) && other.changes().1);
+        let without = workload.tasks.iter().find(|other| other.reservation.is_none() && takes(other));
+        match (changes, without) {
+            (Some(other), _) => {
+                Some(format!("the task `{}` takes it and changes its policy: leave that out", other.name))
+            }
+            (None, without) => {
+                let name = &without?.name;
+                Some(format!("the task `{name}` takes it without a reservation to run on: give it one"))
+            }
+        }
     };
     refused.map(|why| format!("it lends its reservation through the resource `{lock}`; {why}, {otherwise}"))
 }

@@ -1,7 +1,5 @@
 //! The events of a thread or a phase as steps of a job.
 
-use std::ops::Range;
-
 use surety_units::Nanos;
 
 use super::Shared;
@@ -76,7 +74,6 @@ struct Use {
     task: String,
     instances: u32,
     absolute: bool,
-    span: Range<usize>,
 }
 
 /// The timers of a file.
@@ -86,34 +83,29 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// A timer is absolute where one of its uses says so. One of several threads is none of ours.
-    pub(super) fn settle(&self, reading: &mut Reading, tasks: &mut [Task]) {
-        let is_unique = |name: &str| name.starts_with("unique");
-        for (place, one) in self.uses.iter().enumerate().filter(|(_, one)| !is_unique(&one.name)) {
-            let before =
-                self.uses[..place].iter().any(|other| other.name == one.name && other.task != one.task);
-            if before || one.instances > 1 {
-                let message = format!("the timer `{}` is shared by several threads", one.name);
-                let help = "begin its `ref` with `unique`: each thread then has its own".to_owned();
-                reading.wrong(&one.span, message, Some(help));
-            }
-        }
+    /// A timer is one for all threads that name it, unless its name begins with `unique`: then each has its own. It is absolute where one
+    /// of its uses says so.
+    pub(super) fn settle(&self, tasks: &mut [Task]) {
         for task in tasks {
-            let of_task = || self.uses.iter().filter(|one| one.task == task.name && one.absolute);
-            let absolute: Vec<&str> = of_task().map(|one| one.name.as_str()).collect();
             if let TaskBody::Phases(phases) = &mut task.body {
-                make_absolute(phases, &absolute);
+                self.settle_of(&task.name, phases);
             }
         }
     }
-}
 
-fn make_absolute(phases: &mut [Phase], names: &[&str]) {
-    for phase in phases {
-        match phase {
-            Phase::Timer(timer) if names.contains(&timer.name.as_str()) => timer.absolute = true,
-            Phase::Loop { phases, .. } => make_absolute(phases, names),
-            _ => {}
+    fn settle_of(&self, task: &str, phases: &mut [Phase]) {
+        for phase in phases {
+            match phase {
+                Phase::Timer(timer) => {
+                    let is_unique = timer.name.starts_with("unique");
+                    let is_same = |one: &&Use| one.name == timer.name && (!is_unique || one.task == task);
+                    let mut uses = self.uses.iter().filter(is_same);
+                    timer.absolute = uses.clone().any(|one| one.absolute);
+                    timer.shared = !is_unique && uses.any(|one| one.task != task || one.instances > 1);
+                }
+                Phase::Loop { phases, .. } => self.settle_of(task, phases),
+                _ => {}
+            }
         }
     }
 }
@@ -239,8 +231,8 @@ impl Events<'_> {
         let period = object.micros(reading, "period").unwrap_or(Nanos::ZERO);
         let absolute = object.word(reading, "mode", &["relative", "absolute"]) == Some("absolute");
         object.finish(reading, |_| false);
-        let (task, span) = (self.task.to_owned(), member.span.clone());
-        self.timers.uses.push(Use { name: name.clone(), task, instances: self.instances, absolute, span });
-        Some(Phase::Timer(Timer { name, period, absolute: false }))
+        let (task, instances) = (self.task.to_owned(), self.instances);
+        self.timers.uses.push(Use { name: name.clone(), task, instances, absolute });
+        Some(Phase::Timer(Timer { name, period, absolute: false, shared: false }))
     }
 }

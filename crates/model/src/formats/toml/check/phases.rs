@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Check;
 use crate::source::nearest;
-use crate::workload::{Phase, Release, Task, TaskBody, Workload};
+use crate::workload::{Instances, Phase, PolicySpec, Release, Schedule, Task, TaskBody, Workload};
 
 /// What wakes those who wait: the events that tasks raise, or a run's beginning, and the conditions they notify.
 pub(super) struct Raised<'a> {
@@ -57,6 +57,49 @@ impl Check<'_> {
         if is_back_to_back && is_long && !phases.iter().any(Phase::takes_time) {
             let message = format!("the jobs of `{}` come back to back and take no time", task.name);
             self.wrong(&path, message, Some("add { run = \"1ms\" }, or a sleep or timer".to_owned()));
+        }
+    }
+
+    /// A step that changes how its thread is scheduled says a policy that kernels have, with a reservation where that needs one and on all
+    /// CPUs of the run.
+    pub(super) fn changes(&mut self, path: &str, task: &Task) {
+        let TaskBody::Phases(phases) = &task.body else { return };
+        let has_cpus = |phase: &&Phase| matches!(phase, Phase::Cpus(Some(_)));
+        let confined = task.cpus.is_some()
+            || matches!(task.instances, Instances::PerCpu(_))
+            || task.body.leaves().iter().any(has_cpus);
+        self.schedules(&format!("{path}.phases"), phases, confined);
+        if task.reservation.is_some() && task.body.leaves().iter().any(has_cpus) {
+            let message = "the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own".to_owned();
+            self.wrong(path, message, Some("leave `cpus` out of its phases".to_owned()));
+        }
+    }
+
+    fn schedules(&mut self, path: &str, phases: &[Phase], confined: bool) {
+        for (index, phase) in phases.iter().enumerate() {
+            let path = format!("{path}.{index}");
+            let Phase::Become(Schedule { policy, reservation }) = phase else {
+                if let Phase::Loop { phases, .. } = phase {
+                    self.schedules(&format!("{path}.phases"), phases, confined);
+                }
+                continue;
+            };
+            let (why, help) = match (policy, reservation) {
+                (PolicySpec::Simulated { .. } | PolicySpec::LatencyNice { .. }, _) => {
+                    ("a step has a policy that kernels have", "give the whole task this policy")
+                }
+                (PolicySpec::Deadline, None) => (
+                    "policy `deadline` needs a reservation",
+                    "write `reservation = { runtime = \"5ms\", period = \"40ms\" }`",
+                ),
+                (PolicySpec::Deadline, Some(_)) if confined => (
+                    "the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own",
+                    "leave `cpus` out of the task and its phases",
+                ),
+                (PolicySpec::Deadline, Some(_)) | (_, None) => continue,
+                (_, Some(_)) => ("a reservation needs the policy `deadline`", "leave one of them out"),
+            };
+            self.wrong(&path, why.to_owned(), Some(help.to_owned()));
         }
     }
 

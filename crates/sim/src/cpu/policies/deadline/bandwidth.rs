@@ -41,6 +41,12 @@ impl Bandwidths {
         self.take(bandwidth);
     }
 
+    /// A reservation is no more.
+    pub(super) fn give_back(&mut self, cpu: usize, bandwidth: u64) {
+        self.all[cpu] -= bandwidth;
+        self.extra = self.extra.wrapping_add(bandwidth / self.all.len() as u64);
+    }
+
     /// Books a fair server: with some kernels more than once.
     pub(super) fn book_server(&mut self, cpu: usize, bandwidth: u64) {
         self.book(cpu, bandwidth);

@@ -32,6 +32,9 @@ pub(super) struct Entity {
     pub(super) cpu: usize,
     /// Whether its bandwidth counts as active.
     pub(super) active: bool,
+    /// Whether its bandwidth is booked, and whether it is given back when it is no longer active.
+    pub(super) booked: bool,
+    pub(super) leaves: bool,
     /// Fires at the replenishment.
     pub(super) timer: Slot,
     /// Fires at the 0-lag time, when a sleeper's bandwidth becomes free.
@@ -52,9 +55,17 @@ impl Entity {
             place: None,
             cpu,
             active: false,
+            booked: true,
+            leaves: false,
             timer: timers.0,
             inactive: timers.1,
         }
+    }
+
+    /// Another reservation; deadline and budget stay until it is replenished (`__setparam_dl`).
+    pub(super) fn take(&mut self, reservation: Reservation) {
+        let bandwidth = Bandwidth::of(reservation.runtime, reservation.period);
+        (self.reservation, self.bandwidth) = (reservation, bandwidth.map_or(0, Bandwidth::to_kernel));
     }
 
     /// Q/T in the kernel's fixed point.

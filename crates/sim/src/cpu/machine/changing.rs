@@ -1,0 +1,123 @@
+//! Threads of a [`Machine`] are scheduled otherwise, or given other CPUs, whatever they are doing.
+
+use surety_units::{CpuId, CpuSet};
+
+use super::Machine;
+use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId, ThreadState};
+use crate::cpu::policy::{Arrival, Departure};
+use crate::cpu::program::{Programs, Step};
+
+/// What steps of threads choose from, by number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choices {
+    /// Places of CPUs; `None`: all.
+    places: Vec<Option<CpuSet>>,
+    schedules: Vec<Scheduling>,
+}
+
+impl<P: Programs> Machine<P> {
+    /// Adds CPUs that threads confine themselves to, `None` for all, and says by which number steps name them.
+    pub fn add_place(&mut self, allowed: Option<CpuSet>) -> usize {
+        self.choices.places.push(allowed);
+        self.choices.places.len() - 1
+    }
+
+    /// Adds what threads become, and says by which number steps name it.
+    pub fn add_schedule(&mut self, scheduling: Scheduling) -> usize {
+        self.choices.schedules.push(scheduling);
+        self.choices.schedules.len() - 1
+    }
+
+    /// The running thread of a CPU takes such a step; whether the CPU has to choose again.
+    pub(super) fn changes_itself(&mut self, cpu: usize, thread: ThreadId, step: Step) -> bool {
+        match step {
+            Step::Confine(choice) => self.confine(cpu, thread, choice),
+            Step::Become(choice) => {
+                self.take_choice(thread, choice);
+                self.is_preempted(cpu, thread)
+            }
+            _ => false,
+        }
+    }
+
+    /// A thread asks to be scheduled otherwise (`sched_setattr`); what a lock lends it, it keeps.
+    fn take_choice(&mut self, thread: ThreadId, choice: usize) {
+        self.hardware.threads[thread.index()].asked = self.choices.schedules[choice];
+        let scheduling = self.resources.inherited(&self.hardware, thread);
+        self.change(thread, scheduling);
+    }
+
+    /// Schedules a thread otherwise from now on (`__sched_setscheduler`, `rt_mutex_setprio`).
+    pub(super) fn change(&mut self, thread: ThreadId, scheduling: Scheduling) {
+        let now = self.hardware.thread(thread);
+        if now.scheduling != scheduling && now.state != ThreadState::Exited {
+            self.queue_again(thread, |hardware| hardware.set_scheduling(thread, scheduling));
+        }
+    }
+
+    /// Takes a thread out of its queue and puts it back where it then belongs on its CPU.
+    fn queue_again(&mut self, thread: ThreadId, apply: impl FnOnce(&mut Hardware)) {
+        let now = self.hardware.thread(thread);
+        let (cpu, state) = (now.cpu, now.state);
+        let awake = state != ThreadState::Sleeping;
+        let runs = self.hardware.current(cpu) == Some(thread);
+        let rank = self.rank_of(thread);
+        if awake {
+            self.account(cpu);
+            self.policies[rank].dequeue(&mut self.hardware, cpu, thread, Departure::Changes);
+        } else {
+            self.account_of(cpu, rank, thread);
+            self.policies[rank].forget(&mut self.hardware, thread);
+        }
+        if runs && let Some(Rank(entered)) = self.hardware.cpus[cpu].entered.take() {
+            self.policies[entered].switch(&mut self.hardware, cpu, Some(thread), None);
+        }
+        apply(&mut self.hardware);
+        if awake {
+            let rank = self.rank_of(thread);
+            self.policies[rank].enqueue(&mut self.hardware, cpu, thread, Arrival::Changed);
+            self.tell_enqueued(cpu, thread);
+            if runs {
+                self.hardware.cpus[cpu].entered = Some(Rank(rank));
+                self.policies[rank].switch(&mut self.hardware, cpu, None, Some(thread));
+                self.hardware.reschedule(cpu);
+            } else {
+                self.check_preempt(cpu, thread);
+            }
+        }
+    }
+
+    /// The running thread of a CPU may use other CPUs from now on (`__set_cpus_allowed_ptr`): where its own is none of them it is stopped
+    /// and goes to the next one (`cpumask_any_and_distribute`), whoever runs there. Whether its CPU
+    /// has to choose again.
+    fn confine(&mut self, cpu: usize, thread: ThreadId, choice: usize) -> bool {
+        let allowed = self.choices.places[choice];
+        if self.hardware.thread(thread).allowed.as_deref() == allowed.as_ref() {
+            return false;
+        }
+        let set = |hardware: &mut Hardware| {
+            hardware.threads[thread.index()].allowed = allowed.map(Box::new);
+        };
+        let place = |cpu: usize| CpuId(u32::try_from(cpu).expect("fewer than 2^32 CPUs"));
+        let Some(cpus) = allowed.filter(|allowed| !allowed.contains(place(cpu))) else {
+            self.queue_again(thread, set);
+            return true;
+        };
+        let before = self.hardware.sets.chosen[cpu];
+        let behind = cpus.iter().find(|cpu| cpu.index() > before).or(cpus.lowest());
+        let to = behind.expect("a thread may run somewhere").index();
+        self.hardware.sets.chosen[cpu] = to;
+        self.account(cpu);
+        self.switch(cpu, Some(thread), None);
+        let rank = self.rank_of(thread);
+        self.policies[rank].dequeue(&mut self.hardware, cpu, thread, Departure::Changes);
+        set(&mut self.hardware);
+        self.hardware.reschedule(cpu);
+        self.hardware.migrate(thread, to);
+        self.account_of(to, rank, thread);
+        self.policies[rank].enqueue(&mut self.hardware, to, thread, Arrival::Changed);
+        self.tell_enqueued(to, thread);
+        self.check_preempt(to, thread);
+        true
+    }
+}
