@@ -183,12 +183,25 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
     found.extend(refused_loads(NAME, workload, |row| row.simulator, say));
     found.extend(streams::objections(workload));
     found.extend(disks::objections(workload));
+    found.extend(topology_objection(platform));
     found.extend(workload.latency_nice().filter(|_| platform.fair_version().is_none()).map(|object| {
         let why =
             "MuQSS has no latency nice; leave it out, or name another fair class in `class-order`".to_owned();
         WorldError::Unsupported { world: NAME.to_owned(), object, why }
     }));
     found
+}
+
+/// Why the CPUs of a machine cannot be simulated as they share things.
+fn topology_objection(platform: &Platform) -> Option<WorldError> {
+    let topology = platform.topology?;
+    let why = if platform.root_domains.len() > 1 {
+        "several root domains whose CPUs share caches in several ways are not simulated: leave out the topology, or say `cpus=N`"
+            .to_owned()
+    } else {
+        topology.check(platform.cpus).err()?
+    };
+    Some(WorldError::Unsupported { world: NAME.to_owned(), object: "platform.topology".to_owned(), why })
 }
 
 pub(super) struct Builder<'a> {
