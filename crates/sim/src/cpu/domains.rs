@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use surety_model::platform::Topology;
+use surety_model::platform::{Platform, Topology};
 
 /// What the CPUs of a domain share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,6 +87,11 @@ pub struct Domains {
 }
 
 impl Domains {
+    /// Those of a platform, where it says what its CPUs share.
+    pub fn of(platform: &Platform, cpus: usize) -> Option<Box<Domains>> {
+        platform.topology.map(|topology| Box::new(Domains::new(&topology, cpus)))
+    }
+
     /// Those of a machine with this many CPUs, which its topology divides.
     pub fn new(topology: &Topology, cpus: usize) -> Domains {
         let count = u32::try_from(cpus).expect("fewer than 2^32 CPUs");

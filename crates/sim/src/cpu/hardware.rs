@@ -515,7 +515,7 @@ impl Hardware {
     /// The CPUs of the domains of one, the smallest first; all are one domain where nothing is said of them.
     pub(crate) fn near_to_far(&self, cpu: usize) -> impl Iterator<Item = Range<usize>> + '_ {
         let levels = self.domains.as_ref().map_or(&[][..], |domains| &domains.levels);
-        let whole = levels.is_empty().then(|| 0..self.cpus.len());
+        let whole = levels.is_empty().then_some(0..self.cpus.len());
         levels.iter().map(move |level| level.span(cpu)).chain(whole)
     }
 

@@ -127,10 +127,7 @@ impl<P: Programs> Machine<P> {
             submits: None,
             joined: Vec::new(),
             sets: Sets::new(spec.cpus.len(), order.len()),
-            domains: spec
-                .platform
-                .topology
-                .map(|topology| Box::new(Domains::new(&topology, spec.cpus.len()))),
+            domains: Domains::of(&spec.platform, spec.cpus.len()),
             waker: 0,
             timers: spec.platform.timers.map(|rules| Box::new(Timers::new(rules, spec.cpus.len()))),
             platform: spec.platform,

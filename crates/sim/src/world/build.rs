@@ -110,7 +110,8 @@ pub(super) fn stage(
     if let Some(objection) = objections(workload, &world.platform).into_iter().next() {
         return Err(objection);
     }
-    let groups::Groups { specs: groups, io: io_groups, places } = groups::groups(workload)?;
+    let groups::Groups { specs: groups, io: io_groups, cpus: group_cpus, places } =
+        groups::groups(workload, cpus)?;
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.
     let ids: Vec<CpuId> = CpuSet::first(world.platform.cpus).iter().collect();
@@ -134,6 +135,7 @@ pub(super) fn stage(
         stage: Stage::new(machine, schedulers, events),
         places,
         io_groups,
+        group_cpus,
         group: None,
         locks: BTreeMap::new(),
         signals: BTreeMap::new(),
@@ -209,6 +211,7 @@ pub(super) struct Builder<'a> {
     places: BTreeMap<&'a str, usize>,
     /// Its groups at disks, and the group by name of whom threads are made for.
     io_groups: Vec<IoGroup>,
+    group_cpus: Vec<Option<CpuSet>>,
     group: Option<&'a str>,
     locks: BTreeMap<&'a str, usize>,
     signals: BTreeMap<&'a str, usize>,
@@ -276,7 +279,9 @@ impl<'a> Builder<'a> {
             let thread = Thread::of_task(task, instance, phases, self.seed, self.end).seated(seat);
             let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single).or(task.cpus);
             let slept_on = self.first_cpus.of_task(index, instance).map(|turn| turn.cpu);
-            let place = Place { group, allowed: pinned.or(confined), slept_on };
+            let is_reserved = matches!(scheduling, Scheduling::Deadline(_));
+            let allowed = self.member_within_group(&object, group, (pinned.or(confined), is_reserved))?;
+            let place = Place { group, allowed, slept_on };
             let id = self.member(Activity::Task(index), &task.name, scheduling, place, thread);
             if let Some(slack) = task.timer_slack {
                 self.stage.machine.set_timer_slack(id, slack);
@@ -456,7 +461,8 @@ impl<'a> Builder<'a> {
             }
             let pinned = load.count.pinned_to(instance, &self.cpus).map(CpuSet::single);
             let slept_on = self.first_cpus.of_load(index, instance).map(|turn| turn.cpu);
-            let place = Place { group, allowed: pinned.or(confined), slept_on };
+            let allowed = self.member_within_group(&object, group, (pinned.or(confined), false))?;
+            let place = Place { group, allowed, slept_on };
             self.member(Activity::Load(index), &load.name, scheduling, place, Thread::hog());
         }
         Ok(())
