@@ -10,7 +10,7 @@ use surety_model::record::{
 };
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
-    Activity, ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload, reserved_group,
+    Activity, ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload, unanalysed_group,
 };
 use surety_model::world::{
     Observer, RunOptions, World, WorldError, chosen_cpus, refused_kinds, refused_loads,
@@ -61,7 +61,7 @@ fn objections(workload: &Workload) -> Vec<WorldError> {
         object: path,
         why: "it changes its policy, which has no analysis; try `--on sim`".to_owned(),
     }));
-    found.extend(reserved_group(workload).map(|(object, why)| WorldError::Unsupported {
+    found.extend(unanalysed_group(workload).map(|(object, why)| WorldError::Unsupported {
         world: "analysis".to_owned(),
         object,
         why: why.to_owned(),

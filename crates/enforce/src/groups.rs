@@ -33,6 +33,11 @@ pub enum GroupError {
         "the control group {} takes no groups of threads: {error}; start surety in a group of its own: systemd-run --scope -p Delegate=yes surety ...", group.display()
     )]
     NotThreaded { group: PathBuf, error: KernelError },
+    /// Groups here have no CPUs of their own.
+    #[error(
+        "CPUs of a group need control groups of version 2 with the `cpuset` controller; give its tasks `cpus` instead, or simulate the workload"
+    )]
+    NoCpusets,
     /// The kernel refused one.
     #[error(
         "group.{group} was refused: {error}; run surety with sudo, see that no group has more quota than the one it is in, or simulate the workload"
@@ -56,6 +61,8 @@ pub struct ControlGroups<'a> {
     hierarchy: CpuHierarchy,
     entries: Vec<EntryId>,
     made: BTreeMap<String, Made>,
+    /// Whether any of them has CPUs of its own.
+    with_cpus: bool,
 }
 
 /// A group that was made.
@@ -81,8 +88,12 @@ impl<'a> ControlGroups<'a> {
         groups: &[Group],
     ) -> Result<ControlGroups<'a>, GroupError> {
         let hierarchy = CpuHierarchy::find(kernel).ok_or(GroupError::NoController)?;
-        let mut all =
-            ControlGroups { kernel, journal, hierarchy, entries: Vec::new(), made: BTreeMap::new() };
+        let with_cpus = groups.iter().any(|group| group.cpus.is_some());
+        if with_cpus && !hierarchy.has_cpusets(kernel) {
+            return Err(GroupError::NoCpusets);
+        }
+        let (entries, made) = (Vec::new(), BTreeMap::new());
+        let mut all = ControlGroups { kernel, journal, hierarchy, entries, made, with_cpus };
         let mut waiting: Vec<&Group> = groups.iter().collect();
         while !waiting.is_empty() {
             let count = waiting.len();
@@ -137,6 +148,14 @@ impl<'a> ControlGroups<'a> {
             }
         })?;
         let found = hierarchy.read(kernel, &path).map_err(refused)?;
+        let effective = hierarchy.effective_cpus(kernel, &path).map_err(refused)?;
+        if let Some(cpus) = wanted.cpus
+            && effective.is_none_or(|effective| !effective.is_subset(&cpus))
+        {
+            let found = effective.map_or_else(|| "none".to_owned(), |cpus| cpus.to_string());
+            let (wanted, found) = (format!("CPUs {cpus}"), format!("CPUs {found}"));
+            return Err(GroupError::NotAsSet { group: group.name.clone(), wanted, found });
+        }
         if found != wanted {
             let (wanted, found) = (in_words(&wanted), in_words(&found));
             return Err(GroupError::NotAsSet { group: group.name.clone(), wanted, found });
@@ -145,16 +164,18 @@ impl<'a> ControlGroups<'a> {
         Ok(())
     }
 
-    /// Lets a group give its children the controller: under the journal where the group is not ours.
+    /// Lets a group give its children the controllers: under the journal where the group is not ours.
     fn give(&mut self, group: &Path, is_others: bool) -> Result<(), GroupError> {
-        if self.hierarchy.is_given_below(self.kernel, group) {
-            return Ok(());
-        }
+        let missing = self.hierarchy.to_give_below(self.kernel, group, self.with_cpus);
+        missing.iter().try_for_each(|controller| self.give_one(group, is_others, controller))
+    }
+
+    fn give_one(&mut self, group: &Path, is_others: bool, controller: &str) -> Result<(), GroupError> {
         let file = group.join(GIVEN);
         let not = |error| GroupError::NotThreaded { group: group.to_owned(), error };
         match is_others {
-            false => self.kernel.write_text(&file, CpuHierarchy::GIVE).map_err(not),
-            true => match self.journal.write_text(self.kernel, &file, CpuHierarchy::GIVE) {
+            false => self.kernel.write_text(&file, controller).map_err(not),
+            true => match self.journal.write_text(self.kernel, &file, controller) {
                 Ok(entry) => {
                     self.entries.push(entry);
                     Ok(())
@@ -264,7 +285,7 @@ fn settings_of(group: &Group) -> GroupSettings {
         burst: quota.burst,
     });
     // A weight written to an idle group is refused, and does not count there.
-    GroupSettings { weight: (!group.idle).then_some(group.weight), quota, idle: group.idle }
+    GroupSettings { weight: (!group.idle).then_some(group.weight), quota, idle: group.idle, cpus: group.cpus }
 }
 
 /// `weight 200, 10ms in 100ms and 5ms saved`.
@@ -278,6 +299,9 @@ fn in_words(settings: &GroupSettings) -> String {
         if burst.is_positive() {
             words += &format!(", {} saved at most", burst.to_exact_string());
         }
+    }
+    if let Some(cpus) = settings.cpus {
+        words += &format!(", CPUs {cpus}");
     }
     words
 }

@@ -37,12 +37,14 @@ fn machine(version: usize) -> ScriptedKernel {
         ("cgroup.threads", ""),
         ("cgroup.procs", ""),
         ("cgroup.kill", ""),
-        ("cgroup.controllers", "cpu"),
+        ("cgroup.controllers", "cpuset cpu"),
         ("cgroup.subtree_control", ""),
         ("cpu.weight", "100"),
         ("cpu.max", "max 100000"),
         ("cpu.max.burst", "0"),
         ("cpu.idle", "0"),
+        ("cpuset.cpus", ""),
+        ("cpuset.cpus.effective", "0-1"),
     ];
     let files = [v1, v2][version - 1];
     for (file, text) in files.iter().filter(|(file, _)| file.starts_with("cgroup.") || *file == "tasks") {
@@ -262,4 +264,31 @@ fn a_run_that_ends_leaves_another_ones_groups_what_they_have() {
     kernel.restart();
     recover_dead(&kernel, &directory).unwrap();
     assert_eq!(settled(kernel.state()), before);
+}
+
+/// CPUs of a group: given with their controller, read back, and refused where the kernel has other ones in force or none to give.
+#[test]
+fn groups_have_the_cpus_that_they_are_given() {
+    let of = |cpus: &str| vec![Group { cpus: Some(cpus.parse().unwrap()), ..Group::new("two") }];
+    let kernel = machine(2);
+    let (_base, _directory, journal) = journal(&kernel);
+    let before = settled(kernel.state());
+    let mut groups = ControlGroups::make(&kernel, &journal, &of("0-1")).unwrap();
+    let files = kernel.state().files;
+    let text = |end: &str| files.iter().find(|(path, _)| path.ends_with(end)).map(|(_, text)| text.clone());
+    assert_eq!(text("cpuset.cpus").as_deref(), Some("0-1"));
+    let given = files[&PathBuf::from(TOP[1]).join("cgroup.subtree_control")].clone();
+    assert!(given.contains("cpuset") && given.contains("cpu "), "{given}");
+    assert_eq!(groups.in_words()["group.two"], "weight 100, CPUs 0-1 (control groups, version 2)");
+    assert_eq!(groups.close(), Vec::<String>::new());
+    drop(groups);
+    assert_eq!(settled(kernel.state()), before, "as it was");
+    let refused = |kernel: &ScriptedKernel, cpus: &str| {
+        ControlGroups::make(kernel, &journal, &of(cpus)).err().map(|error| error.to_string()).unwrap()
+    };
+    let others = refused(&kernel, "0");
+    assert!(others.contains("group.two was given CPUs 0 and has CPUs 0-1"), "{others}");
+    assert_eq!(settled(kernel.state()), before, "as it was");
+    let none = refused(&machine(1), "0");
+    assert!(none.contains("version 2 with the `cpuset` controller"), "{none}");
 }

@@ -29,6 +29,11 @@ pub(crate) fn check(kernel: &dyn Kernel, has_journal: bool, workload: &Workload)
     let Some(hierarchy) = CpuHierarchy::find(kernel) else {
         return refused(object, WHAT, GroupError::NoController.to_string());
     };
+    let has_cpus = workload.groups.iter().find(|group| group.cpus.is_some());
+    if let Some(group) = has_cpus.filter(|_| !hierarchy.has_cpusets(kernel)) {
+        let object = format!("group.{}", group.name);
+        return refused(object, "it cannot have CPUs of its own", GroupError::NoCpusets.to_string());
+    }
     match realtime_member(workload).filter(|_| hierarchy.needs_realtime_budget(kernel)) {
         Some(object) => refused(object, WHAT, GroupError::NoRealtimeBudget.to_string()),
         None => Ok(()),
@@ -151,6 +156,7 @@ mod tests {
         let load = "[[load]]\nname = \"l\"\nkind = \"spinners\"\ngroup = \"ui\"".to_owned();
         let fifo_load = format!("{load}\npolicy = \"fifo:3\"");
         let round_robin_load = format!("{load}\npolicy = \"rr:3\"");
+        let with_cpus = jobs.clone() + "\n[[group]]\nname = \"two\"\ncpus = \"0-1\"";
         let none = "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"".to_owned();
         for (mounts, has_budgets, has_journal, text, says) in [
             (V1, true, true, &jobs, None),
@@ -165,6 +171,8 @@ mod tests {
             ("", false, true, &jobs, Some("no control groups with the `cpu` controller")),
             ("", false, true, &load, Some("no control groups with the `cpu` controller")),
             ("", false, false, &none, None),
+            (V2, false, true, &with_cpus, None),
+            (V1, false, true, &with_cpus, Some("CPUs of a group need control groups of version 2")),
         ] {
             let refused = refusal(&machine(mounts, has_budgets), has_journal, text);
             match says {

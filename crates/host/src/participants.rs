@@ -259,6 +259,7 @@ impl Stage<'_> {
             let (tid, handle) = spawn_thread(&load.name, &self.gate, move || run(&mut worker))?;
             let affinity =
                 load.count.pinned_to(instance as u32, &self.cpus).map_or(self.cpus, CpuSet::single);
+            let affinity = self.within_group(load.group.as_deref(), affinity);
             participants.members.push(Member {
                 activity: Activity::Load(index),
                 tid,
@@ -312,6 +313,7 @@ impl Stage<'_> {
             };
             let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single);
             let affinity = pinned.or(task.cpus).unwrap_or(unpinned);
+            let affinity = self.within_group(task.group.as_deref(), affinity);
             participants.members.push(Member {
                 activity: Activity::Task(index),
                 tid,
@@ -321,6 +323,11 @@ impl Stage<'_> {
             });
         }
         Ok(())
+    }
+
+    /// The CPUs of these that are of a group: of others the kernel takes none.
+    fn within_group(&self, group: Option<&str>, cpus: CpuSet) -> CpuSet {
+        self.workload.cpus_of_group(group).map_or(cpus, |own| own.intersection(&cpus))
     }
 
     /// The CPUs a reserved thread of an activity may use: those of its root domain.

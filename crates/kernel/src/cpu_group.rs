@@ -1,4 +1,4 @@
-//! Control groups of the `cpu` controller: where the caller may make them, and what is written into them.
+//! Control groups of the `cpu` controller, and of `cpuset` where they are of version 2: where the caller may make them, and what is written into them.
 //!
 //! Version 1 has a hierarchy of its own for the controller, whose groups take single threads (`tasks`). Version 2 has one
 //! hierarchy: groups that divide the threads of one process are *threaded*, and their parent gives its children the controller
@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use surety_units::{Nanos, Tid};
+use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::boot;
 use crate::command::group::{self, Mount};
@@ -16,6 +16,9 @@ use crate::kernel::Kernel;
 
 /// The controller of weights and quotas, as `cgroup.controllers` lists it.
 const CPU: &str = "cpu";
+
+/// The controller of which CPUs a group has.
+const CPUSET: &str = "cpuset";
 
 /// The file by which a group of version 2 gives its children controllers.
 pub const GIVEN: &str = "cgroup.subtree_control";
@@ -46,6 +49,8 @@ pub struct GroupSettings {
     pub quota: Option<GroupQuota>,
     /// `cpu.idle`.
     pub idle: bool,
+    /// `cpuset.cpus`, of version 2; `None`: all of the group it is in.
+    pub cpus: Option<CpuSet>,
 }
 
 /// A limit of CPU time.
@@ -79,7 +84,8 @@ impl CpuHierarchy {
             return Some(CpuHierarchy { version: Version::V1, top });
         }
         let top = mounts.iter().find(|mount| mount.is_unified)?.below(group::own_group(&own, "")?, kernel);
-        lists(kernel, &top.join("cgroup.controllers")).then_some(CpuHierarchy { version: Version::V2, top })
+        lists(kernel, &top.join("cgroup.controllers"), CPU)
+            .then_some(CpuHierarchy { version: Version::V2, top })
     }
 
     /// Whether groups are made in the topmost one, whose threads autogroup puts into groups of their sessions. Of version 1 it alone
@@ -91,13 +97,37 @@ impl CpuHierarchy {
         }
     }
 
-    /// Whether a group gives its children the controller; of version 1 every one does.
-    pub fn is_given_below(&self, kernel: &dyn Kernel, group: &Path) -> bool {
-        self.version == Version::V1 || lists(kernel, &group.join(GIVEN))
+    /// Whether groups may have CPUs of their own here. Of version 1 these are another hierarchy, in which nothing is made.
+    pub fn has_cpusets(&self, kernel: &dyn Kernel) -> bool {
+        self.version == Version::V2 && lists(kernel, &self.top.join("cgroup.controllers"), CPUSET)
     }
 
-    /// What is written to [`GIVEN`] for it.
-    pub const GIVE: &str = "+cpu";
+    /// What of this is written to [`GIVEN`] of a group before its children have the controller of weights, and that of CPUs where it is
+    /// wanted; of version 1 every group gives it.
+    pub fn to_give_below(&self, kernel: &dyn Kernel, group: &Path, cpus: bool) -> Vec<String> {
+        let wanted = [CPU].into_iter().chain(cpus.then_some(CPUSET));
+        let missing = wanted.filter(|controller| {
+            self.version == Version::V2 && !lists(kernel, &group.join(GIVEN), controller)
+        });
+        missing.map(|controller| format!("+{controller}")).collect()
+    }
+
+    /// The CPUs that threads of a group may use (`cpuset.cpus.effective`); `None` where groups have none of their own.
+    ///
+    /// # Errors
+    /// EIO for a text that is no list of CPUs.
+    pub fn effective_cpus(&self, kernel: &dyn Kernel, group: &Path) -> Result<Option<CpuSet>, KernelError> {
+        self.cpus_in(kernel, group, "cpuset.cpus.effective")
+    }
+
+    fn cpus_in(&self, kernel: &dyn Kernel, group: &Path, file: &str) -> Result<Option<CpuSet>, KernelError> {
+        match kernel.read_text(&group.join(file)) {
+            Err(error) if error.errno == libc::ENOENT => Ok(None),
+            Err(error) => Err(error),
+            Ok(text) if text.trim().is_empty() => Ok(None),
+            Ok(text) => text.trim().parse().map(Some).map_err(|_| unreadable(group, file)),
+        }
+    }
 
     /// Lets a new group take single threads; of version 1 every one does.
     ///
@@ -173,6 +203,9 @@ impl CpuHierarchy {
         if settings.idle {
             write(IDLE, "1".to_owned())?;
         }
+        if let Some(cpus) = settings.cpus {
+            write("cpuset.cpus", cpus.to_string())?;
+        }
         Ok(())
     }
 
@@ -225,7 +258,8 @@ impl CpuHierarchy {
             })
             .transpose()?;
         let weight = u32::try_from(weight).map_err(|_| unreadable(group, "cpu.shares"))?;
-        Ok(GroupSettings { weight: (!idle).then_some(weight), quota, idle })
+        let cpus = self.cpus_in(kernel, group, "cpuset.cpus")?;
+        Ok(GroupSettings { weight: (!idle).then_some(weight), quota, idle, cpus })
     }
 
     fn burst_file(&self) -> &'static str {
@@ -236,10 +270,10 @@ impl CpuHierarchy {
     }
 }
 
-/// Whether a list of controllers has this one.
-fn lists(kernel: &dyn Kernel, file: &Path) -> bool {
+/// Whether a list of controllers has one.
+fn lists(kernel: &dyn Kernel, file: &Path, controller: &str) -> bool {
     let list = kernel.read_text(file).unwrap_or_default();
-    list.split_ascii_whitespace().any(|controller| controller == CPU)
+    list.split_ascii_whitespace().any(|one| one == controller)
 }
 
 /// `cpu.shares` of a weight: 100 is 1024 (`cpu_weight_write_u64`).
@@ -301,7 +335,7 @@ mod tests {
             files.iter().map(|file| kernel.read_text(&group.join(file)).unwrap()).collect()
         };
         let v1 = ["cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.idle"];
-        let v2 = ["cpu.weight", "cpu.max", "cpu.max.burst", "cpu.idle"];
+        let v2 = ["cpu.weight", "cpu.max", "cpu.max.burst", "cpu.idle", "cpuset.cpus"];
         for (version, files, defaults, written) in [
             (
                 Version::V1,
@@ -312,8 +346,8 @@ mod tests {
             (
                 Version::V2,
                 &v2[..],
-                &["100", "max 100000", "0", "0"][..],
-                &["250", "20000 50000", "5000", "0"][..],
+                &["100", "max 100000", "0", "0", ""][..],
+                &["250", "20000 50000", "5000", "0", "0,2-3"][..],
             ),
         ] {
             let kernel = ScriptedKernel::new(1);
@@ -321,16 +355,17 @@ mod tests {
                 kernel.add_file(group.join(file), text);
             }
             let hierarchy = CpuHierarchy { version, top: "/sys/fs/cgroup".into() };
-            let new = GroupSettings { weight: Some(100), quota: None, idle: false };
+            let new = GroupSettings { weight: Some(100), ..GroupSettings::default() };
             assert_eq!(hierarchy.read(&kernel, group).unwrap(), new);
-            let wanted = GroupSettings { weight: Some(250), quota, idle: false };
+            let cpus: Option<CpuSet> = (version == Version::V2).then(|| "0,2-3".parse().unwrap());
+            let wanted = GroupSettings { weight: Some(250), quota, idle: false, cpus };
             hierarchy.set(&kernel, group, &wanted).unwrap();
             assert_eq!(texts(&kernel, files), written);
             assert_eq!(hierarchy.read(&kernel, group).unwrap(), wanted);
             hierarchy.set(&kernel, group, &GroupSettings { idle: true, ..GroupSettings::default() }).unwrap();
             assert_eq!(
                 hierarchy.read(&kernel, group).unwrap(),
-                GroupSettings { weight: None, quota, idle: true }
+                GroupSettings { weight: None, quota, idle: true, cpus }
             );
         }
     }

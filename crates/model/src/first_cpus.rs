@@ -19,7 +19,7 @@ pub struct Turn {
 }
 
 /// The CPUs of a run in turn: in the order in which threads are first released, of equal ones tasks first, then loads, each instance a step.
-/// So who comes later, or never, changes nothing of the others. Threads with CPUs of their own and programs have no turn.
+/// So who comes later, or never, changes nothing of the others. Threads with CPUs of their own or of their group, and programs, have no turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstCpus {
     cpus: Vec<CpuId>,
@@ -33,12 +33,15 @@ impl FirstCpus {
     /// For a workload in the order in which its threads are made, on these CPUs.
     pub fn of(workload: &Workload, cpus: &CpuSet) -> FirstCpus {
         let is_made = |body: &TaskBody| matches!(body, TaskBody::Synthetic(_) | TaskBody::Phases(_));
+        let is_free = |group: &Option<String>| workload.cpus_of_group(group.as_deref()).is_none();
         let of_tasks = workload.tasks.iter().map(|task| {
-            (is_made(&task.body) && takes_turns(task.instances) && task.cpus.is_none())
+            let has_none = task.cpus.is_none() && is_free(&task.group);
+            (is_made(&task.body) && takes_turns(task.instances) && has_none)
                 .then(|| (task.release.start(), task.instances))
         });
-        let of_loads =
-            workload.loads.iter().map(|load| takes_turns(load.count).then_some((Nanos::ZERO, load.count)));
+        let of_loads = workload.loads.iter().map(|load| {
+            (takes_turns(load.count) && is_free(&load.group)).then_some((Nanos::ZERO, load.count))
+        });
         let all: Vec<Option<(Nanos, Instances)>> = of_tasks.chain(of_loads).collect();
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.sort_by_key(|place| all[*place].map(|(start, _)| start));

@@ -4,6 +4,7 @@ pub mod changes;
 pub mod features;
 mod overheads;
 mod timers;
+mod topology;
 
 use serde::{Deserialize, Serialize};
 use surety_units::{Bandwidth, Bytes, CpuId, CpuSet, Nanos};
@@ -14,6 +15,7 @@ use crate::reservation::Reservation;
 pub use changes::PlatformChanges;
 pub use overheads::Overheads;
 pub use timers::TimerRules;
+pub use topology::Topology;
 
 /// How the kernel stops a task whose budget is used up.
 ///
@@ -214,6 +216,9 @@ pub struct Platform {
     /// Deadline threads are admitted in one of them and never leave it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub root_domains: Vec<CpuSet>,
+    /// What its CPUs share; `None`: nothing is said of it, and all share a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
     /// The tick's length (1/HZ).
     pub tick: Nanos,
     /// How long after a run's beginning its first tick comes; `None`: drawn from the seed.
@@ -319,6 +324,7 @@ impl Platform {
             cpus,
             cpu_specs: Vec::new(),
             root_domains: Vec::new(),
+            topology: None,
             tick,
             tick_phase: None,
             enforcement: Enforcement::Tick(tick),
@@ -480,6 +486,7 @@ impl Platform {
         if self.has_unlike_cpus() {
             parts.push("unlike CPUs".to_owned());
         }
+        parts.extend(self.topology.map(|topology| topology.to_string()));
         parts.push(format!("tick {}", self.tick.to_exact_string()));
         if self.enforcement == Enforcement::Exact {
             parts.push("budgets end on a timer".to_owned());

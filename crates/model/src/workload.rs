@@ -31,7 +31,7 @@ pub use activity::Activity;
 pub use chain::{Chain, Events};
 pub use course::{Course, Cursor, Taken};
 pub use fault::{Fails, Fault};
-pub use group::{Group, Quota, reserved_group};
+pub use group::{Group, Quota, unanalysed_group};
 pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};

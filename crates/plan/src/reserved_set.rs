@@ -16,7 +16,7 @@ use surety_model::plan::{Front, Left, Plan, PlannedReservation};
 use surety_model::platform::{FairServer, OtherReservation, Platform};
 use surety_model::promise::Promise;
 use surety_model::reservation::{KERNEL_RUNTIME_MIN, Reservation};
-use surety_model::workload::{Irq, Workload, reserved_group};
+use surety_model::workload::{Irq, Workload, unanalysed_group};
 use surety_units::{CpuSet, Nanos, Probability};
 
 use crate::interrupt::{self, Source, Wish};
@@ -56,7 +56,7 @@ fn unproven(workload: &Workload) -> Option<String> {
     let changing = changing.map(|path| {
         format!("{path}: it changes its policy, which no analysis covers; measure it with `surety run`")
     });
-    policy.or(changing).or_else(|| reserved_group(workload).map(|(group, why)| format!("{group}: {why}")))
+    policy.or(changing).or_else(|| unanalysed_group(workload).map(|(group, why)| format!("{group}: {why}")))
 }
 
 impl<'a> ReservedSet<'a> {

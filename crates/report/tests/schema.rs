@@ -11,6 +11,7 @@ use shared::{plan, records, rows};
 use surety_model::plan::{Plan, PlannedDisk, PlannedStream};
 use surety_model::platform::{
     CpuSpec, Enforcement, IdleState, OtherReservation, Overheads, RealtimeDemand, RealtimeLimit, TimerRules,
+    Topology,
 };
 use surety_model::record::{CpuTimers, NextLargest};
 use surety_model::reservation::DiskReservation;
@@ -246,6 +247,7 @@ fn plans_read_back_and_are_as_documented() {
     other.platform.bandwidth_inheritance = true;
     other.platform.features = vec!["NO_RUN_TO_PARITY".to_owned()];
     other.platform.timers = Some(TimerRules::default());
+    other.platform.topology = Some(Topology { llc: Some(2), ..Topology::default() });
     let reservation = other.reservations[0].reservation;
     let standing = OtherReservation::unknown("other (thread 7)".to_owned(), reservation);
     other.platform.others =

@@ -8,8 +8,14 @@ use crate::error::{KernelError, Operation};
 use crate::kernel::Kernel;
 
 /// What the controllers of a new group say; a file that says something else was written to.
-const NEW: [(&str, &str); 4] =
-    [("cpu.weight", "100"), ("cpu.max", "max 100000"), ("cpu.max.burst", "0"), ("cpu.idle", "0")];
+const NEW: [(&str, &str); 6] = [
+    ("cpu.weight", "100"),
+    ("cpu.max", "max 100000"),
+    ("cpu.max.burst", "0"),
+    ("cpu.idle", "0"),
+    ("cpuset.cpus", ""),
+    ("cpuset.mems", ""),
+];
 
 /// Takes a controller from the children of a group, where they did not have it before. The file lists what is given, and what is
 /// written to it adds or takes one away. Groups lose with the controller what was set of it, for good.

@@ -31,6 +31,31 @@ pub const KEYS: &[KeyRow] = &[
         about: "number of CPUs, all alike, in one root domain",
         set: set_cpus,
     },
+    KeyRow {
+        word: "smt",
+        value: "N",
+        example: "2",
+        about: "CPUs of a core, with the next numbers: hardware threads; 1 otherwise",
+        set: |platform, value| part(value).map(|smt| platform.topology.get_or_insert_default().smt = smt),
+    },
+    KeyRow {
+        word: "llc",
+        value: "N",
+        example: "4",
+        about: "CPUs of a last-level cache, with the next numbers; all of a node otherwise",
+        set: |platform, value| {
+            part(value).map(|llc| platform.topology.get_or_insert_default().llc = Some(llc))
+        },
+    },
+    KeyRow {
+        word: "nodes",
+        value: "N",
+        example: "2",
+        about: "NUMA nodes, each with as many CPUs; 1 otherwise",
+        set: |platform, value| {
+            part(value).map(|nodes| platform.topology.get_or_insert_default().nodes = nodes)
+        },
+    },
     KeyRow { word: "hz", value: "N", example: "1000", about: "ticks in a second (CONFIG_HZ)", set: set_hz },
     KeyRow {
         word: "tick-phase",
@@ -237,6 +262,12 @@ fn on_or_off(value: &str) -> Result<bool, String> {
     }
 }
 
+/// How many CPUs or nodes there are of a kind.
+fn part(value: &str) -> Result<u32, String> {
+    let part = value.parse().ok().filter(|part| (1..=CpuSet::LIMIT).contains(part));
+    part.ok_or_else(|| format!("a number from 1 to {}", CpuSet::LIMIT))
+}
+
 fn cost(value: &str) -> Result<Nanos, String> {
     within(value, Nanos::ZERO, SLICE_MAX)
 }
@@ -251,6 +282,7 @@ fn set_cpus(platform: &mut Platform, value: &str) -> Result<(), String> {
     (platform.cpus, platform.base_slice) = (cpus, slice);
     platform.cpu_specs.clear();
     platform.root_domains.clear();
+    platform.topology = None;
     Ok(())
 }
 
@@ -342,6 +374,15 @@ impl PlatformChanges {
     /// # Errors
     /// The first change that this machine cannot have, and what it may be.
     pub fn on(&self, platform: &Platform) -> Result<Platform, String> {
+        let changed = self.carried_out(platform)?;
+        if let Some(topology) = &changed.topology {
+            topology.check(changed.cpus)?;
+        }
+        Ok(changed)
+    }
+
+    /// The same, whose CPUs may not be divisible as its topology says.
+    fn carried_out(&self, platform: &Platform) -> Result<Platform, String> {
         let mut changed = platform.clone();
         if !self.is_empty() {
             changed.name = format!("{} with {self}", platform.name);
@@ -376,8 +417,9 @@ impl FromStr for PlatformChanges {
         changes.sort_unstable();
         let changes = PlatformChanges(changes);
         // What one of the known machines can have is tried on the one it is for.
-        let mut tried = PROFILES.iter().map(|(_, profile)| changes.on(&profile(1)));
-        match changes.on(&Platform::linux_6_18(1)) {
+        let mut tried = PROFILES.iter().map(|(_, profile)| changes.carried_out(&profile(1)));
+        // How many CPUs there are to be divided is known there alone.
+        match changes.carried_out(&Platform::linux_6_18(1)) {
             Err(error) if !tried.any(|changed| changed.is_ok()) => Err(error),
             _ => Ok(changes),
         }
@@ -396,6 +438,7 @@ impl fmt::Display for PlatformChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::Topology;
 
     fn changed(text: &str) -> Result<Platform, String> {
         text.parse::<PlatformChanges>()?.on(&Platform::linux_6_18(2))
@@ -406,7 +449,7 @@ mod tests {
         for row in KEYS {
             // Only where something is throttled there is something to say of it.
             let before =
-                if row.word == "rt-throttled" { Platform::linux_6_1(2) } else { Platform::linux_6_18(2) };
+                if row.word == "rt-throttled" { Platform::linux_6_1(8) } else { Platform::linux_6_18(8) };
             let text = format!("{}={}", row.word, row.example);
             let changes: PlatformChanges = text.parse().unwrap();
             assert_eq!(changes.to_string(), text);
@@ -419,6 +462,11 @@ mod tests {
         }
         assert_eq!(changed("hz=1000,cpus=4").unwrap().name, "linux-6.18 with cpus=4,hz=1000");
         assert_eq!(changed("fair-server=off").unwrap().fair_server, None);
+        let divided = changed("nodes=2,smt=2,cpus=8").unwrap();
+        assert_eq!(divided.topology, Some(Topology { smt: 2, llc: None, nodes: 2 }));
+        assert!(divided.in_words().contains("8 CPUs, smt=2,nodes=2"), "{}", divided.in_words());
+        assert!("smt=4".parse::<PlatformChanges>().is_ok(), "the machine may have as many CPUs");
+        assert!(changed("smt=4").unwrap_err().contains("cannot be divided by `smt`, 4"));
         let [asked, said] = ["hz=1000,cpus=4", "cpus=2,overheads=off"].map(|text| text.parse().unwrap());
         let both: PlatformChanges = asked;
         assert_eq!(both.over(&said).to_string(), "cpus=4,hz=1000,overheads=off");
@@ -450,7 +498,8 @@ mod tests {
         for (text, words) in [
             ("cpus=0", "a number from 1 to 1024"),
             ("cpus", "is not KEY=VALUE"),
-            ("cpu=2", "known are cpus, hz"),
+            ("cpu=2", "known are cpus, smt, llc, nodes, hz"),
+            ("smt=0", "a number from 1 to 1024"),
             ("hz=0", "from 24 to 100000"),
             ("cpus=2,cpus=3", "given twice"),
             ("class-order=fair+fair", "each once"),

@@ -1,6 +1,6 @@
 //! [`Group`]: a control group, with a weight, a quota or a reservation.
 
-use surety_units::Nanos;
+use surety_units::{CpuSet, Nanos};
 
 use super::Workload;
 use crate::reservation::Reservation;
@@ -17,6 +17,8 @@ pub struct Group {
     pub quota: Option<Quota>,
     /// `cpu.idle`: its threads run where nobody else wants to, whatever its weight.
     pub idle: bool,
+    /// `cpuset.cpus`: the CPUs that its threads may use, of those of the group it is in; `None`: all of them.
+    pub cpus: Option<CpuSet>,
     /// What its realtime threads have of each CPU, all of them together, and no more (hierarchical CBS).
     pub reservation: Option<Reservation>,
     /// The group it is in.
@@ -43,10 +45,28 @@ impl Quota {
     pub const LEAST: Nanos = Nanos::from_millis(1);
 }
 
-/// The first group with a reservation, by its path, and why nothing is proven beside it.
-pub fn reserved_group(workload: &Workload) -> Option<(String, &'static str)> {
-    let group = workload.groups.iter().find(|group| group.reservation.is_some())?;
-    Some((format!("group.{}", group.name), "the reservation of a group is not analysed; try `--on sim`"))
+/// The first group with a reservation or CPUs of its own, by its path, and why nothing is proven beside it.
+pub fn unanalysed_group(workload: &Workload) -> Option<(String, &'static str)> {
+    let reserved = workload.groups.iter().find(|group| group.reservation.is_some());
+    if let Some(group) = reserved {
+        let why = "the reservation of a group is not analysed; try `--on sim`";
+        return Some((format!("group.{}", group.name), why));
+    }
+    let confined = workload.groups.iter().find(|group| group.cpus.is_some())?;
+    let why = "the CPUs of a group are not analysed; give its tasks `cpus`, or try `--on sim`";
+    Some((format!("group.{}", confined.name), why))
+}
+
+impl Workload {
+    /// The CPUs that threads in a group may use: those of it and of each group around it, as far as they say (`cpuset.cpus.effective`);
+    /// `None`: none of them says.
+    pub fn cpus_of_group(&self, name: Option<&str>) -> Option<CpuSet> {
+        let of = |name: &str| self.groups.iter().find(|group| group.name == name);
+        let around = std::iter::successors(name.and_then(of), |group| of(group.parent.as_deref()?));
+        // Groups in a ring are refused elsewhere.
+        let cpus = around.take(self.groups.len()).filter_map(|group| group.cpus);
+        cpus.reduce(|all, cpus| all.intersection(&cpus))
+    }
 }
 
 impl Group {
@@ -58,6 +78,7 @@ impl Group {
             io_weight: None,
             quota: None,
             idle: false,
+            cpus: None,
             reservation: None,
             parent: None,
         }

@@ -1,6 +1,7 @@
 //! [`Hardware`]: what the machine and every scheduler see: the engine with time and timers, CPUs, threads. It decides nothing.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use surety_model::event::Comm;
 use surety_model::platform::Platform;
@@ -9,7 +10,8 @@ use surety_model::workload::{POLICIES, PolicySpec, Quota, Task};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::at_disk::AtDisk;
-use crate::cpu::places::Places;
+use crate::cpu::domains::Domains;
+pub(crate) use crate::cpu::places::Sets;
 use crate::cpu::recorder::{Kept, Named, Recorder};
 use crate::cpu::timers::{Timers, on_grid};
 use crate::cpu::times::Times;
@@ -363,46 +365,11 @@ pub struct Hardware {
     /// Queues that waiting threads were moved to, by CPU and scheduler; the machine tells those that watch.
     pub(crate) joined: Vec<(usize, Rank)>,
     pub(crate) sets: Sets,
+    /// Where the platform says what its CPUs share.
+    pub(crate) domains: Option<Box<Domains>>,
+    /// The CPU in whose context a thread was last woken.
+    pub(crate) waker: usize,
     pub(crate) component: ComponentId,
-}
-
-/// CPUs by what they do; kept where there are several.
-#[derive(Clone, Debug)]
-pub(crate) struct Sets {
-    /// Those that must choose again, and how many they are.
-    due: (Places, usize),
-    /// Those that run a thread of each scheduler, by rank, and those without a thread.
-    running: Vec<Places>,
-    /// Those that run another thread, or one by other means, since somebody last took them out.
-    pub(crate) changed: Places,
-    /// Which other one each last chose out of several that are alike (`distribute_cpu_mask_prev`).
-    pub(crate) chosen: Vec<usize>,
-}
-
-impl Sets {
-    pub(crate) fn new(cpus: usize, ranks: usize) -> Sets {
-        let none = Places::none(cpus);
-        let mut all = none.clone();
-        (0..cpus).for_each(|cpu| all.set(cpu, true));
-        let mut running = vec![none.clone(); ranks];
-        running.push(all.clone());
-        Sets { due: (none, 0), changed: all, running, chosen: vec![0; cpus] }
-    }
-
-    /// CPUs without a thread.
-    pub(crate) fn idle(&self) -> &Places {
-        self.running.last().expect("a set for each scheduler, and this one")
-    }
-
-    /// CPUs that run a thread of each scheduler, by rank.
-    pub(crate) fn by_rank(&self) -> &[Places] {
-        &self.running[..self.running.len() - 1]
-    }
-
-    /// CPUs that run a thread of a less important scheduler than this one, by theirs, and those without a thread.
-    pub(crate) fn below(&self, rank: Rank) -> &[Places] {
-        &self.running[rank.0 + 1..]
-    }
 }
 
 impl Default for GroupSpec {
@@ -543,6 +510,13 @@ impl Hardware {
     /// CPUs without a thread that are not about to choose, the lowest first.
     pub fn idle_cpus(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         self.sets.idle().iter().filter(|cpu| !self.cpus[*cpu].reschedule)
+    }
+
+    /// The CPUs of the domains of one, the smallest first; all are one domain where nothing is said of them.
+    pub(crate) fn near_to_far(&self, cpu: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+        let levels = self.domains.as_ref().map_or(&[][..], |domains| &domains.levels);
+        let whole = levels.is_empty().then_some(0..self.cpus.len());
+        levels.iter().map(move |level| level.span(cpu)).chain(whole)
     }
 
     /// Gives a CPU to a thread, or to none.

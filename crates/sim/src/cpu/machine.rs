@@ -22,6 +22,7 @@ use surety_model::world::Observer;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::device::Device;
+use crate::cpu::domains::Domains;
 use crate::cpu::hardware::{
     Cpu, GroupSpec, Hardware, Occasion, Rank, Scheduling, Sets, Thread, ThreadId, ThreadState,
 };
@@ -35,6 +36,7 @@ use crate::engine::{Engine, Event, Simulation};
 
 use changing::Choices;
 use ranks::Ranks;
+use timers::is_timer;
 
 /// What a thread is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +131,8 @@ impl<P: Programs> Machine<P> {
             submits: None,
             joined: Vec::new(),
             sets: Sets::new(spec.cpus.len(), order.len()),
+            domains: Domains::of(&spec.platform, spec.cpus.len()),
+            waker: 0,
             timers: spec.platform.timers.map(|rules| Box::new(Timers::new(rules, spec.cpus.len()))),
             platform: spec.platform,
             seed: spec.seed,
@@ -411,6 +415,7 @@ impl<P: Programs> Machine<P> {
         let target = if self.hardware.current(t.cpu) == Some(thread) {
             t.cpu
         } else {
+            self.hardware.waker = waker;
             self.policies[rank].select_cpu(&mut self.hardware, thread, arrival)
         };
         if self.hardware.recorder.is_wanted() {
@@ -555,12 +560,6 @@ impl<P: Programs> Machine<P> {
             _ => self.hardware.engine.cancel(slot),
         }
     }
-}
-
-/// Whether it is a timer of a thread or a scheduler: those of an instant expire in one interrupt, the tick's if there is one, behind
-/// which CPUs choose.
-fn is_timer(occasion: Occasion) -> bool {
-    matches!(occasion, Occasion::Alarm(_) | Occasion::Policy(..))
 }
 
 impl<P: Programs> Simulation for Machine<P> {

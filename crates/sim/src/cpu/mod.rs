@@ -5,6 +5,7 @@
 
 pub mod at_disk;
 pub mod device;
+pub mod domains;
 pub mod earliest;
 pub mod hardware;
 pub mod machine;

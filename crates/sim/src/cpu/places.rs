@@ -1,4 +1,6 @@
-//! [`Places`], a set of CPUs, and [`Ranking`], CPUs in order of a figure: so that nobody has to look at every CPU.
+//! [`Places`], a set of CPUs, [`Sets`] of a machine, and [`Ranking`], CPUs in order of a figure: so that nobody has to look at every CPU.
+
+use crate::cpu::hardware::Rank;
 
 /// A set of CPUs by their places, for any number of them.
 #[derive(Clone, Debug, Default)]
@@ -101,6 +103,45 @@ impl Places {
         let lowest = self.find(|_| true)?;
         self.set(lowest, false);
         Some(lowest)
+    }
+}
+
+/// CPUs by what they do; kept where there are several.
+#[derive(Clone, Debug)]
+pub(crate) struct Sets {
+    /// Those that must choose again, and how many they are.
+    pub(super) due: (Places, usize),
+    /// Those that run a thread of each scheduler, by rank, and those without a thread.
+    pub(super) running: Vec<Places>,
+    /// Those that run another thread, or one by other means, since somebody last took them out.
+    pub(crate) changed: Places,
+    /// Which other one each last chose out of several that are alike (`distribute_cpu_mask_prev`).
+    pub(crate) chosen: Vec<usize>,
+}
+
+impl Sets {
+    pub(crate) fn new(cpus: usize, ranks: usize) -> Sets {
+        let none = Places::none(cpus);
+        let mut all = none.clone();
+        (0..cpus).for_each(|cpu| all.set(cpu, true));
+        let mut running = vec![none.clone(); ranks];
+        running.push(all.clone());
+        Sets { due: (none, 0), changed: all, running, chosen: vec![0; cpus] }
+    }
+
+    /// CPUs without a thread.
+    pub(crate) fn idle(&self) -> &Places {
+        self.running.last().expect("a set for each scheduler, and this one")
+    }
+
+    /// CPUs that run a thread of each scheduler, by rank.
+    pub(crate) fn by_rank(&self) -> &[Places] {
+        &self.running[..self.running.len() - 1]
+    }
+
+    /// CPUs that run a thread of a less important scheduler than this one, by theirs, and those without a thread.
+    pub(crate) fn below(&self, rank: Rank) -> &[Places] {
+        &self.running[rank.0 + 1..]
     }
 }
 

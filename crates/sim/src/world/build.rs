@@ -111,7 +111,8 @@ pub(super) fn stage(
     events: bool,
 ) -> Result<Stage, WorldError> {
     objections(workload, &world.platform).into_iter().next().map_or(Ok(()), Err)?;
-    let groups::Groups { specs: groups, io: io_groups, places } = groups::groups(workload)?;
+    let groups::Groups { specs: groups, io: io_groups, cpus: group_cpus, places } =
+        groups::groups(workload, cpus)?;
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.
     let ids: Vec<CpuId> = CpuSet::first(world.platform.cpus).iter().collect();
@@ -135,6 +136,7 @@ pub(super) fn stage(
         stage: Stage::new(machine, schedulers, events),
         places,
         io_groups,
+        group_cpus,
         group: None,
         locks: BTreeMap::new(),
         signals: BTreeMap::new(),
@@ -185,6 +187,7 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
     found.extend(refused_loads(NAME, workload, |row| row.simulator, say));
     found.extend(streams::objections(workload));
     found.extend(disks::objections(workload));
+    found.extend(topology_objection(platform));
     found.extend(workload.latency_nice().filter(|_| platform.fair_version().is_none()).map(|object| {
         let why =
             "MuQSS has no latency nice; leave it out, or name another fair class in `class-order`".to_owned();
@@ -200,11 +203,24 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
     found
 }
 
+/// Why the CPUs of a machine cannot be simulated as they share things.
+fn topology_objection(platform: &Platform) -> Option<WorldError> {
+    let topology = platform.topology?;
+    let why = if platform.root_domains.len() > 1 {
+        "several root domains whose CPUs share caches in several ways are not simulated: leave out the topology, or say `cpus=N`"
+            .to_owned()
+    } else {
+        topology.check(platform.cpus).err()?
+    };
+    Some(WorldError::Unsupported { world: NAME.to_owned(), object: "platform.topology".to_owned(), why })
+}
+
 pub(super) struct Builder<'a> {
     pub(super) stage: Stage,
     places: BTreeMap<&'a str, usize>,
     /// Its groups at disks, and the group by name of whom threads are made for.
     io_groups: Vec<IoGroup>,
+    group_cpus: Vec<Option<CpuSet>>,
     group: Option<&'a str>,
     locks: BTreeMap<&'a str, usize>,
     signals: BTreeMap<&'a str, usize>,
@@ -270,7 +286,9 @@ impl<'a> Builder<'a> {
             let thread = Thread::of_task(task, instance, phases, self.seed, self.end).seated(seat);
             let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single).or(task.cpus);
             let slept_on = self.first_cpus.of_task(index, instance).map(|turn| turn.cpu);
-            let place = Place { group, allowed: pinned.or(confined), slept_on };
+            let is_reserved = matches!(scheduling, Scheduling::Deadline(_));
+            let allowed = self.member_within_group(&object, group, (pinned.or(confined), is_reserved))?;
+            let place = Place { group, allowed, slept_on };
             let id = self.member(Activity::Task(index), &task.name, scheduling, place, thread);
             if let Some(slack) = task.timer_slack {
                 self.stage.machine.set_timer_slack(id, slack);
@@ -456,7 +474,8 @@ impl<'a> Builder<'a> {
             }
             let pinned = load.count.pinned_to(instance, &self.cpus).map(CpuSet::single);
             let slept_on = self.first_cpus.of_load(index, instance).map(|turn| turn.cpu);
-            let place = Place { group, allowed: pinned.or(confined), slept_on };
+            let allowed = self.member_within_group(&object, group, (pinned.or(confined), false))?;
+            let place = Place { group, allowed, slept_on };
             self.member(Activity::Load(index), &load.name, scheduling, place, Thread::hog());
         }
         Ok(())

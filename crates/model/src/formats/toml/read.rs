@@ -360,8 +360,9 @@ fn group(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Group
     let io_weight = table.integer(reading, "io-weight", 1..1001).map(|weight| weight as u32);
     let quota = quota(reading, table);
     let idle = table.boolean(reading, "idle").unwrap_or(false);
-    let reservation = reservation_of_group(reading, table);
-    Some(Group { name, weight, io_weight, quota, idle, reservation, parent: table.text(reading, "parent") })
+    let (cpus, reservation) = (cpus(reading, table), reservation_of_group(reading, table));
+    let parent = table.text(reading, "parent");
+    Some(Group { name, weight, io_weight, quota, idle, cpus, reservation, parent })
 }
 
 /// A reservation whose deadline is its period and that nothing is added to.

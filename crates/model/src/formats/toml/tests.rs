@@ -220,6 +220,7 @@ burst    = "20ms"
 [[group]]
 name     = "rest"
 idle     = true
+cpus     = "0-1,3"
 
 [[group]]
 name     = "control"

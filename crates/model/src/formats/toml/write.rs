@@ -39,6 +39,7 @@ pub(super) fn workload(workload: &Workload, comments: &Comments) -> String {
         if group.idle {
             out.line("idle", "true");
         }
+        out.optional_text("cpus", group.cpus.map(|cpus| cpus.to_string()).as_deref());
         out.reservation(group.reservation);
         out.optional_text("parent", group.parent.as_deref());
     }

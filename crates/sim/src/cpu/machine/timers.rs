@@ -4,10 +4,16 @@ use surety_model::platform::Overheads;
 use surety_units::Nanos;
 
 use super::Machine;
-use crate::cpu::hardware::ThreadId;
+use crate::cpu::hardware::{Occasion, ThreadId};
 use crate::cpu::program::Programs;
 use crate::cpu::recorder::Kept;
 use crate::cpu::timers::{TimerCounts, on_grid};
+
+/// Whether it is a timer of a thread or a scheduler: those of an instant expire in one interrupt, the tick's if there is one, behind
+/// which CPUs choose.
+pub(super) fn is_timer(occasion: Occasion) -> bool {
+    matches!(occasion, Occasion::Alarm(_) | Occasion::Policy(..))
+}
 
 impl<P: Programs> Machine<P> {
     /// Gives a thread a timer slack of its own; it has an effect where the platform has rules of timers.

@@ -18,6 +18,7 @@ mod cfs;
 mod classes;
 mod eevdf;
 mod fair_clock;
+mod moving;
 mod queue;
 mod quota;
 mod version;
@@ -267,38 +268,6 @@ impl<R: Rule> Fair<R> {
         }
     }
 
-    /// A thread that waits goes to another CPU.
-    fn move_to(&mut self, hardware: &mut Hardware, thread: ThreadId, to: usize) {
-        let entity = self.of_thread[thread.index()];
-        let from = hardware.thread(thread).cpu;
-        self.quit(hardware, entity, false, false);
-        if !self.is_held(entity) {
-            self.balance.leaves(hardware, thread, self.load(from));
-        }
-        hardware.move_waiting(thread, to);
-        self.queues.move_to(entity, queue_of(self.cpus, hardware.thread(thread).group, to));
-        self.join(hardware, entity, Arrival::Changed);
-        if self.is_held(entity) {
-            return;
-        }
-        self.balance.joins(hardware, thread, self.load_of(thread), self.load(to));
-        match hardware.current_of(to, self.rank) {
-            Some(current) => self.wakeup_preempt(hardware, to, current, thread),
-            None if hardware.current(to).is_none() => hardware.reschedule(to),
-            None => {}
-        }
-    }
-
-    /// What a CPU found elsewhere comes.
-    fn take(&mut self, hardware: &mut Hardware, taken: Taken, to: usize) {
-        for thread in taken.threads {
-            self.move_to(hardware, thread, to);
-        }
-        if taken.stops {
-            hardware.stop_for(taken.from, to);
-        }
-    }
-
     /// Whether an entity waits for the quota of a group.
     fn is_held(&self, entity: usize) -> bool {
         self.queues.queues[self.queues.entities[entity].queue].is_held()
@@ -312,13 +281,6 @@ impl<R: Rule> Fair<R> {
     /// What a thread adds to the load of its CPU.
     fn load_of(&self, thread: ThreadId) -> i64 {
         load_of((&self.queues, &self.of_thread), thread)
-    }
-
-    /// What a CPU about to idle takes from another.
-    fn for_newly_idle(&self, hardware: &Hardware, cpu: usize) -> Option<Taken> {
-        self.balance.for_newly_idle(hardware, cpu, |thread| {
-            (!is_held_at(&self.queues, hardware, thread, cpu)).then(|| self.load_of(thread))
-        })
     }
 }
 
@@ -559,8 +521,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         debug_assert_eq!(self.queues.queues[cpu].count, 0, "it looks when it is about to idle");
-        self.balance.bound(hardware);
-        let taken = self.for_newly_idle(hardware, cpu);
+        let taken = self.find_newly_idle(hardware, cpu);
         self.found = taken.map(|taken| (hardware.now(), cpu, taken));
         self.found.as_ref().map(|(.., taken)| taken.from)
     }
@@ -572,9 +533,12 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
         let Some((at, by, taken)) = self.found.take() else { return };
         debug_assert_eq!((at, by), (hardware.now(), cpu), "it was asked before");
-        debug_assert_eq!(Some(&taken), self.for_newly_idle(hardware, cpu).as_ref(), "nothing has changed");
+        debug_assert!(
+            self.balance.has_levels() || Some(&taken) == self.for_newly_idle(hardware, cpu).as_ref(),
+            "nothing has changed"
+        );
         if !taken.stops {
-            self.balance.took_newly_idle(cpu);
+            self.balance.took_newly_idle(cpu, taken.level);
         }
         self.take(hardware, taken, cpu);
     }
@@ -582,7 +546,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     fn push_stopped(&mut self, hardware: &mut Hardware, cpu: usize, to: usize) {
         if let Some(thread) = self.balance.stopped(hardware, cpu, to) {
             self.move_to(hardware, thread, to);
-            self.balance.took_stopped(to);
+            self.balance.took_stopped(cpu, to);
         }
     }
 
@@ -606,17 +570,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn balance(&mut self, hardware: &mut Hardware, cpu: usize) {
         for (cpu, looks) in self.balance.balancing(hardware, cpu) {
-            let (rule, of_thread, is_choosy) = (&self.queues, &self.of_thread, self.balance.is_choosy(cpu));
-            let leaves_buddies = self.balance.leaves_buddies(cpu);
-            let taken = self.balance.balance(hardware, (cpu, looks), |thread| {
-                let stays = is_choosy && rule.stays_at_first(of_thread[thread.index()])
-                    || leaves_buddies && rule.is_buddy(of_thread[thread.index()])
-                    || is_held_at(rule, hardware, thread, cpu);
-                (!stays).then(|| load_of((rule, of_thread), thread))
-            });
-            if let Some(taken) = taken {
-                self.take(hardware, taken, cpu);
-            }
+            self.balance_domains(hardware, cpu, looks);
         }
     }
 }

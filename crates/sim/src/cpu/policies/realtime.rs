@@ -15,7 +15,7 @@
 //!
 //! *Placement*: a woken thread stays on its CPU unless a thread of the class that is at least as important runs there and another CPU has only less important
 //! ones; then it goes to one of those with the least important (`find_lowest_rq`). CPUs that are idle and those that run fair threads are alike there, and
-//! each CPU chooses among alike ones in turn. A CPU that picks a thread of the class pushes those that wait on in the same way, and
+//! each CPU chooses among alike ones in turn, those of the lowest domain of the thread's CPU first. A CPU that picks a thread of the class pushes those that wait on in the same way, and
 //! so does one on which a thread joins behind a reservation; one that picks a reservation leaves them waiting. A CPU pulls
 //! the most important waiting one only when a more important one has left it, and none that is about to take the CPU where it is (`need_pull_rt_task`,
 //! `pull_rt_task`).
@@ -220,8 +220,11 @@ impl Realtime {
     ) -> Option<usize> {
         let fits = |cpu: usize| hardware.thread(thread).may_run_on(cpu);
         let is_least = |cpu: usize| self.firsts[cpu].is_none() && !hardware.cpus[cpu].serves && fits(cpu);
-        let below = hardware.sets.below(self.rank);
-        if let Some(chosen) = Places::next_of(below, hardware.sets.chosen[from], is_least) {
+        let (below, last) = (hardware.sets.below(self.rank), hardware.sets.chosen[from]);
+        let chosen = hardware
+            .near_to_far(hardware.thread(thread).cpu)
+            .find_map(|cpus| Places::next_of(below, last, |cpu| cpus.contains(&cpu) && is_least(cpu)));
+        if let Some(chosen) = chosen {
             hardware.sets.chosen[from] = chosen;
             return Some(chosen);
         }
@@ -235,7 +238,10 @@ impl Realtime {
         if self.ranking.get(own) == least && fits(own) {
             return Some(own);
         }
-        let chosen = self.ranking.next_behind(hardware.sets.chosen[from], least, fits)?;
+        let last = hardware.sets.chosen[from];
+        let chosen = hardware
+            .near_to_far(own)
+            .find_map(|cpus| self.ranking.next_behind(last, least, |cpu| cpus.contains(&cpu) && fits(cpu)))?;
         hardware.sets.chosen[from] = chosen;
         Some(chosen)
     }

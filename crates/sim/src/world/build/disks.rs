@@ -395,7 +395,7 @@ impl<'a> Builder<'a> {
         self.stage.signals.push(signal);
         let confined = (self.cpus.len() < self.ids.len()).then_some(self.cpus);
         let group = group.and_then(|group| self.places.get(group).copied());
-        let place = Place { group, allowed: confined, ..Place::default() };
+        let place = Place { group, allowed: self.within_group(group, confined), ..Place::default() };
         self.member(activity, name, scheduling, place, Thread::of_actor(number));
         signal
     }

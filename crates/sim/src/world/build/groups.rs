@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use surety_block::{IoGroup, Priority, Process};
 use surety_model::workload::{ActivityKind, Group, Workload};
 use surety_model::world::WorldError;
+use surety_units::CpuSet;
 
 use super::{Activity, Builder, Member, Stage};
 use crate::cpu::hardware::GroupSpec;
@@ -16,12 +17,14 @@ pub(super) struct Groups<'a> {
     pub(super) specs: Vec<GroupSpec>,
     /// At disks, where a group has a weight there; else none.
     pub(super) io: Vec<IoGroup>,
+    /// The CPUs of each, where it has some of its own.
+    pub(super) cpus: Vec<Option<CpuSet>>,
     /// Each one's place by name.
     pub(super) places: BTreeMap<&'a str, usize>,
 }
 
-/// The groups of a workload.
-pub(super) fn groups(workload: &Workload) -> Result<Groups<'_>, WorldError> {
+/// The groups of a workload on the CPUs of a run.
+pub(super) fn groups<'a>(workload: &'a Workload, run: &CpuSet) -> Result<Groups<'a>, WorldError> {
     let mut found = Groups::default();
     let are_at_disks = workload.groups.iter().any(|group| group.io_weight.is_some());
     while found.specs.len() < workload.groups.len() {
@@ -41,6 +44,14 @@ pub(super) fn groups(workload: &Workload) -> Result<Groups<'_>, WorldError> {
             let why = "a group above it has a reservation, and one inside another is not simulated: leave one of them out";
             return refuse(format!("group.{}", group.name), why);
         }
+        let cpus = workload.cpus_of_group(Some(&group.name));
+        if cpus.is_some_and(|cpus| cpus.intersection(run).is_empty()) {
+            let why = format!(
+                "none of its CPUs is left of those of the groups around it and of the run, {run}; correct `cpus`"
+            );
+            return refuse(format!("group.{}", group.name), why);
+        }
+        found.cpus.push(cpus);
         found.places.insert(&group.name, found.specs.len());
         let Group { weight, quota, idle, reservation, .. } = *group;
         found.specs.push(GroupSpec { weight, quota, idle, reservation, parent });
@@ -75,6 +86,33 @@ pub(super) fn inside_one_cpu(workload: &Workload, stage: &Stage, cpus: usize) ->
 }
 
 impl Builder<'_> {
+    /// The CPUs of those that a thread may use which are its group's.
+    pub(super) fn within_group(&self, group: Option<usize>, allowed: Option<CpuSet>) -> Option<CpuSet> {
+        let Some(own) = group.and_then(|group| self.group_cpus[group]) else { return allowed };
+        // Those of the run are among them.
+        Some(own.intersection(&allowed.unwrap_or(self.cpus)))
+    }
+
+    /// The same of a member with CPUs of its own, or a reservation.
+    pub(super) fn member_within_group(
+        &self,
+        object: &str,
+        group: Option<usize>,
+        (allowed, is_reserved): (Option<CpuSet>, bool),
+    ) -> Result<Option<CpuSet>, WorldError> {
+        let within = self.within_group(group, allowed);
+        if within.is_some_and(|cpus| cpus.is_empty()) {
+            let why = "it may use no CPU: its own are none of its group's; correct `cpus` of one of them";
+            return refuse(object.to_owned(), why);
+        }
+        let is_smaller = |cpus: CpuSet| cpus.len() < self.ids.len();
+        if is_reserved && group.is_some_and(|group| self.group_cpus[group].is_some_and(is_smaller)) {
+            let why = "a kernel refuses a reservation to a thread whose group has some CPUs only; leave `cpus` out of the group, or the task out of it";
+            return refuse(object.to_owned(), why);
+        }
+        Ok(within)
+    }
+
     /// A process as disks know it, in a group by name.
     pub(super) fn process(&self, group: Option<&str>, priority: Priority) -> Process {
         let place = group.and_then(|group| self.places.get(group).copied());

@@ -1,5 +1,5 @@
 //! [`Balance`]: on which CPU a fair thread runs, after `kernel/sched/fair.c`, on a machine of alike CPUs that share a cache and so are one
-//! scheduling domain. Its rules are those of 6.1 to 7.2 alike.
+//! scheduling domain. Its rules are those of 6.1 to 7.2 alike. Where it is said what CPUs share, [`levels`] and [`waking`] have the rules for that.
 //!
 //! - A new thread goes to an idle CPU, else to the one with the least weight.
 //! - A woken thread stays on its CPU if that is idle, or runs threads of `SCHED_IDLE` only; else it goes to such a one, that before its
@@ -19,14 +19,17 @@
 //!
 //! Where the threads are a session of their own, loads are those of its entities ([`session`]).
 //!
-//! *Not modelled*: wakers on other CPUs (`wake_affine`).
+//! *Not modelled* where nothing is said: wakers on other CPUs (`wake_affine`).
 
 mod bounds;
+mod groups;
 mod imbalance;
 mod interval;
+mod levels;
 mod newly_idle;
 mod session;
 mod taking;
+mod waking;
 
 use surety_model::platform::Platform;
 use surety_model::platform::features::FairVersion;
@@ -34,16 +37,16 @@ use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
 use super::average::{Average, Instant};
-use crate::cpu::hardware::{Hardware, Rank, Scheduling, Thread, ThreadId};
+use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::places::Places;
-use crate::cpu::policy::Arrival;
 
 use bounds::{Bounds, NOTHING, figure};
-use imbalance::{Amount, CAPACITY, Looks, Seen, amount, is_reduced};
+pub(super) use imbalance::Looks;
+use imbalance::{Amount, CAPACITY, Seen, amount, is_reduced};
 use interval::{INTERVALS, in_ticks, ticks_of};
+use levels::Levels;
 use newly_idle::NewlyIdle;
 use session::Session;
-use taking::FAILURES_TO_COOL;
 pub(super) use taking::Taken;
 
 /// Where fair threads are.
@@ -74,9 +77,11 @@ pub(super) struct Balance {
     is_overloaded: bool,
     /// How many times a thread has joined a queue or left a CPU.
     stamps: u64,
+    /// Of a machine whose CPUs are said to share some things and not others.
+    levels: Option<Box<Levels>>,
 }
 
-/// A CPU and its domain.
+/// A CPU and its domains.
 #[derive(Clone, Debug)]
 struct CpuState {
     /// Threads that want it, the running one included, in no order.
@@ -97,12 +102,35 @@ struct CpuState {
     capacity: u64,
     /// The tick from which on that is known anew when it is about to idle.
     capacity_until: u64,
+    lowest: Domain,
+    /// Of the domains above it, where there are any.
+    above: Vec<Domain>,
+}
+
+/// What a CPU knows of one of its domains.
+#[derive(Clone, Debug)]
+struct Domain {
     newly_idle: NewlyIdle,
     /// The tick at which it last balanced.
     balanced: u64,
     /// How long until it does so again while idle, ms.
     interval: u64,
     failures: u32,
+}
+
+impl CpuState {
+    #[inline]
+    fn domain(&self, level: usize) -> &Domain {
+        level.checked_sub(1).map_or(&self.lowest, |above| &self.above[above])
+    }
+
+    #[inline]
+    fn domain_mut(&mut self, level: usize) -> &mut Domain {
+        match level.checked_sub(1) {
+            None => &mut self.lowest,
+            Some(above) => &mut self.above[above],
+        }
+    }
 }
 
 /// A thread, as balancing knows it.
@@ -155,6 +183,15 @@ enum Found {
 impl Balance {
     pub(super) fn new(hardware: &Hardware, rank: Rank, search: Search) -> Balance {
         let cpus = hardware.cpus.len();
+        let levels = hardware.domains.as_deref().filter(|domains| !domains.levels.is_empty());
+        let levels = levels.map(|domains| Box::new(Levels::new(domains, hardware)));
+        let domain = |cpu: usize, level: usize| Domain {
+            newly_idle: NewlyIdle::new(hardware.seed, (cpu, level), search),
+            balanced: 0,
+            interval: INTERVALS.0 * levels.as_ref().map_or(cpus, |levels| levels.all[level].size) as u64,
+            failures: 0,
+        };
+        let above = levels.as_ref().map_or(1, |levels| levels.all.len());
         let state = |cpu: usize| CpuState {
             wanting: Vec::new(),
             idlers: 0,
@@ -165,10 +202,8 @@ impl Balance {
             outranked: Average::default(),
             capacity: CAPACITY,
             capacity_until: 0,
-            newly_idle: NewlyIdle::new(hardware.seed, cpu, search),
-            balanced: 0,
-            interval: INTERVALS.0 * cpus as u64,
-            failures: 0,
+            lowest: domain(cpu, 0),
+            above: (1..above).map(|level| domain(cpu, level)).collect(),
         };
         Balance {
             rank,
@@ -186,6 +221,7 @@ impl Balance {
             scans_by_use: search.by_use,
             is_overloaded: false,
             stamps: 0,
+            levels,
         }
     }
 
@@ -321,45 +357,6 @@ impl Balance {
             && self.by_several.is_any(&self.by_one, [sets.idle(), &sets.by_rank()[self.rank.0]])
     }
 
-    /// The CPU for a new or woken thread.
-    pub(super) fn place(
-        &mut self,
-        hardware: &Hardware,
-        id: ThreadId,
-        arrival: Arrival,
-        load: impl Fn(usize) -> i64,
-    ) -> usize {
-        let thread = hardware.thread(id);
-        let previous = thread.cpu;
-        if arrival == Arrival::New {
-            let idle = self.idle(hardware).find(|cpu| thread.may_run_on(*cpu));
-            let cpus = (0..self.cpus.len()).filter(|cpu| thread.may_run_on(*cpu));
-            return idle.or_else(|| cpus.min_by_key(|cpu| load(*cpu))).unwrap_or(previous);
-        }
-        if self.is_free(hardware, previous) {
-            return previous;
-        }
-        let before = std::mem::replace(&mut self.threads[id.index()].before, previous);
-        if before != previous && thread.may_run_on(before) && self.is_free(hardware, before) {
-            return before;
-        }
-        self.scan(hardware, thread).unwrap_or(previous)
-    }
-
-    /// The next CPU in turn that is free, of as many as are looked at.
-    fn scan(&self, hardware: &Hardware, thread: &Thread) -> Option<usize> {
-        let (own, cpus) = (thread.cpu, self.cpus.len());
-        let turn = |cpu: usize| if cpu > own { cpu - own - 1 } else { cpu + cpus - own - 1 };
-        let fits = |cpu: usize| thread.may_run_on(cpu) && self.is_free(hardware, cpu);
-        let free = [hardware.sets.idle(), &self.by_idlers].map(|set| set.next_behind(own, fits));
-        let next = free.into_iter().flatten().min_by_key(|cpu| turn(*cpu))?;
-        let looked_at = match &thread.allowed {
-            None => turn(next),
-            Some(_) => (0..cpus).filter(|cpu| thread.may_run_on(*cpu) && turn(*cpu) < turn(next)).count(),
-        };
-        (looked_at < usize::try_from(self.scanned).expect("a number of CPUs")).then_some(next)
-    }
-
     /// Whether nothing runs or waits there but threads of `SCHED_IDLE`.
     fn is_free(&self, hardware: &Hardware, cpu: usize) -> bool {
         let state = &self.cpus[cpu];
@@ -451,9 +448,9 @@ impl Balance {
         {
             return Found::Even;
         }
-        let threads = self.fitting(hardware, (from, cpu), looks, (&busiest, amount), load_of);
-        let stops = threads.is_empty() && self.stops(hardware, (from, cpu), looks, (&busiest, amount));
-        Found::Uneven(Taken { from, threads, stops })
+        let threads = self.fitting(hardware, (from, cpu, 0), looks, (&busiest, amount), load_of);
+        let stops = threads.is_empty() && self.stops(hardware, (from, cpu, 0), looks, (&busiest, amount));
+        Found::Uneven(Taken { from, threads, stops, level: 0 })
     }
 
     /// Load to capacity of all CPUs, times 1024.
@@ -466,13 +463,21 @@ impl Balance {
     }
 
     /// A thread came from a CPU that was stopped for it.
-    pub(super) fn took_stopped(&mut self, to: usize) {
-        self.cpus[to].failures = 0;
+    pub(super) fn took_stopped(&mut self, from: usize, to: usize) {
+        let level = self.levels.as_ref().map_or(0, |levels| levels.common(from, to));
+        self.cpus[to].domain_mut(level).failures = 0;
     }
 
     /// Whether a CPU about to idle looks at the others.
     pub(super) fn looks(&mut self, hardware: &Hardware, cpu: usize) -> bool {
-        if !self.is_overloaded || !self.cpus[cpu].newly_idle.looks(hardware.now()) {
+        if !self.is_overloaded {
+            return false;
+        }
+        if self.levels.is_some() {
+            // Each domain has a die of its own.
+            return true;
+        }
+        if !self.cpus[cpu].lowest.newly_idle.looks(hardware.now()) {
             return false;
         }
         if ticks_of(hardware) >= self.cpus[cpu].capacity_until {
@@ -485,7 +490,7 @@ impl Balance {
     /// What more important threads leave of a CPU, as its averages have it now (`update_group_capacity`).
     fn weigh(&mut self, hardware: &Hardware, cpu: usize) {
         let (now, ticks) = (hardware.now(), ticks_of(hardware));
-        let interval = in_ticks(hardware, self.cpus[cpu].interval).clamp(1, self.longest(hardware));
+        let interval = in_ticks(hardware, self.cpus[cpu].lowest.interval).clamp(1, self.longest(hardware));
         let state = &mut self.cpus[cpu];
         state.capacity = CAPACITY.saturating_sub(state.outranked.get(now, CAPACITY)).max(1);
         state.capacity_until = ticks + interval;
@@ -506,47 +511,62 @@ impl Balance {
         }
     }
 
-    /// A CPU took what it had found.
-    fn took(&mut self, cpu: usize) {
-        let interval = INTERVALS.0 * self.cpus.len() as u64;
-        (self.cpus[cpu].failures, self.cpus[cpu].interval) = (0, interval);
+    /// A CPU took what it had found at a level.
+    fn took(&mut self, cpu: usize, level: usize) {
+        let interval = INTERVALS.0 * self.size(level) as u64;
+        let domain = self.cpus[cpu].domain_mut(level);
+        (domain.failures, domain.interval) = (0, interval);
+    }
+
+    /// CPUs of a domain of a level.
+    fn size(&self, level: usize) -> usize {
+        self.levels.as_ref().map_or(self.cpus.len(), |levels| levels.all[level].size)
     }
 
     /// A CPU about to idle took what it had found.
-    pub(super) fn took_newly_idle(&mut self, cpu: usize) {
-        self.took(cpu);
-        self.cpus[cpu].newly_idle.found();
+    pub(super) fn took_newly_idle(&mut self, cpu: usize, level: usize) {
+        self.took(cpu, level);
+        self.cpus[cpu].domain_mut(level).newly_idle.found();
     }
 
     /// Whether others want a CPU, and its last balancing did not fail.
-    pub(super) fn is_choosy(&self, cpu: usize) -> bool {
-        self.cpus[cpu].failures == 0 && !self.cpus[cpu].wanting.is_empty()
+    pub(super) fn is_choosy(&self, cpu: usize, level: usize) -> bool {
+        self.cpus[cpu].domain(level).failures == 0 && !self.cpus[cpu].wanting.is_empty()
     }
 
-    /// Whether nominated threads stay where they are for one that takes: others want it, and balancing did not fail twice (`task_hot`).
-    pub(super) fn leaves_buddies(&self, cpu: usize) -> bool {
-        self.cpus[cpu].failures < FAILURES_TO_COOL && !self.cpus[cpu].wanting.is_empty()
+    /// Whether nominated threads stay where they are for one that takes: others want it, and balancing did not fail too often (`task_hot`).
+    pub(super) fn leaves_buddies(&self, cpu: usize, level: usize) -> bool {
+        !self.patience(cpu, level).is_over() && !self.cpus[cpu].wanting.is_empty()
     }
 
-    /// What a CPU takes when it balances.
+    /// What a CPU takes when it balances at a level, and whether it goes on with the level above.
     pub(super) fn balance(
         &mut self,
         hardware: &Hardware,
-        (cpu, looks): (usize, Looks),
+        (cpu, level, looks): (usize, usize, Looks),
         load_of: impl Fn(ThreadId) -> Option<i64>,
-    ) -> Option<Taken> {
-        self.begin(hardware, cpu);
+    ) -> (Option<Taken>, bool) {
+        if self.levels.is_some() {
+            return self.balance_at(hardware, (cpu, level, looks), load_of);
+        }
+        self.begin(hardware, cpu, level);
         self.bound(hardware);
-        match self.look(hardware, cpu, looks, load_of) {
+        let found = self.look(hardware, cpu, looks, load_of);
+        (self.ends(cpu, level, found), false)
+    }
+
+    /// A CPU has looked for something to take.
+    fn ends(&mut self, cpu: usize, level: usize, found: Found) -> Option<Taken> {
+        match found {
             Found::Even => {
-                self.even(cpu);
+                self.even(cpu, level);
                 None
             }
             Found::Uneven(taken) => {
-                let failures = self.cpus[cpu].failures;
-                self.took(cpu);
+                let failures = self.cpus[cpu].domain(level).failures;
+                self.took(cpu, level);
                 if taken.threads.is_empty() {
-                    self.cpus[cpu].failures = failures + 1;
+                    self.cpus[cpu].domain_mut(level).failures = failures + 1;
                 }
                 Some(taken)
             }

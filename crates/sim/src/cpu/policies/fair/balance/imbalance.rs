@@ -128,7 +128,12 @@ impl Seen {
 
 /// Whether more important threads leave too little of a CPU (`check_cpu_capacity`).
 pub(super) fn is_reduced(capacity: u64) -> bool {
-    capacity * MARGIN < CAPACITY * 100
+    is_reduced_by(capacity, MARGIN)
+}
+
+/// The same where so many percent make a difference.
+pub(super) fn is_reduced_by(capacity: u64, margin: u64) -> bool {
+    capacity * margin < CAPACITY * 100
 }
 
 /// What is to be taken.
@@ -136,6 +141,15 @@ pub(super) fn is_reduced(capacity: u64) -> bool {
 pub(super) enum Amount {
     Load(u64),
     Threads(u64),
+    /// CPU time, in parts of a CPU's capacity (`migrate_util`).
+    Used(u64),
+}
+
+impl Amount {
+    /// Whether there is nothing more.
+    pub(super) fn is_none(self) -> bool {
+        matches!(self, Amount::Load(0) | Amount::Threads(0) | Amount::Used(0))
+    }
 }
 
 /// What a CPU takes from the busiest other one; nothing where both are even. `mean` is the density of the domain.

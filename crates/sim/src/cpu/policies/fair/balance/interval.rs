@@ -1,5 +1,7 @@
 //! When a CPU balances: intervals and who has others do it (`get_sd_balance_interval`, `nohz_balancer_kick` in `kernel/sched/fair.c`).
 
+use std::ops::Range;
+
 use surety_units::Nanos;
 
 use super::Balance;
@@ -13,9 +15,24 @@ const BUSY_FACTOR: u64 = 16;
 pub(super) const INTERVALS: (u64, u64) = (1, 2);
 
 impl Balance {
-    /// Whether the interval of a CPU is over.
+    /// Whether the interval of a CPU is over at some level.
     fn is_due(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> bool {
-        let state = &self.cpus[cpu];
+        self.next_due(hardware, (cpu, 0), looks).is_some()
+    }
+
+    /// The first level from one on at which it is.
+    #[inline]
+    pub(in crate::cpu::policies::fair) fn next_due(
+        &self,
+        hardware: &Hardware,
+        (cpu, level): (usize, usize),
+        looks: Looks,
+    ) -> Option<usize> {
+        (level..=self.cpus[cpu].above.len()).find(|level| self.is_due_at(hardware, (cpu, *level), looks))
+    }
+
+    fn is_due_at(&self, hardware: &Hardware, (cpu, level): (usize, usize), looks: Looks) -> bool {
+        let state = self.cpus[cpu].domain(level);
         let ticks = match looks {
             Looks::Busy => in_ticks(hardware, state.interval * BUSY_FACTOR).saturating_sub(1),
             _ => in_ticks(hardware, state.interval),
@@ -35,16 +52,40 @@ impl Balance {
             if is_uneven {
                 return true;
             }
-            self.begin(hardware, cpu);
-            self.even(cpu);
+            self.balances_even(hardware, cpu);
         }
         self.kicks(hardware, cpu) && self.first_idle_due(hardware).is_some()
+    }
+
+    /// A busy CPU balances where nobody waits, so that it takes nothing.
+    fn balances_even(&mut self, hardware: &Hardware, cpu: usize) {
+        let mut from = 0;
+        while let Some(level) = self.next_due(hardware, (cpu, from), Looks::Busy) {
+            let goes_on = self.is_responsible(hardware, (cpu, level), Looks::Busy);
+            if goes_on {
+                self.begin(hardware, cpu, level);
+            } else {
+                self.leaves_to_others(hardware, cpu, level);
+            }
+            self.even(cpu, level);
+            if !goes_on {
+                return;
+            }
+            from = level + 1;
+        }
+    }
+
+    /// A CPU leaves balancing of a domain to another one.
+    pub(super) fn leaves_to_others(&mut self, hardware: &Hardware, cpu: usize, level: usize) {
+        self.cpus[cpu].domain_mut(level).balanced = ticks_of(hardware);
     }
 
     /// Whether a busy CPU has idle ones balance.
     fn kicks(&self, hardware: &Hardware, cpu: usize) -> bool {
         let fair = self.cpus[cpu].wanting.len();
-        self.spare(hardware, cpu) > 0 || fair > 0 && is_reduced(self.cpus[cpu].capacity)
+        self.spare(hardware, cpu) > 0
+            || fair > 0 && is_reduced(self.cpus[cpu].capacity)
+            || self.has_busy_neighbour(hardware, cpu)
     }
 
     fn first_idle_due(&self, hardware: &Hardware) -> Option<usize> {
@@ -66,23 +107,31 @@ impl Balance {
     }
 
     /// A CPU balances: what it could give, and how many are looked at from now on.
-    pub(super) fn begin(&mut self, hardware: &Hardware, cpu: usize) {
-        self.weigh(hardware, cpu);
-        self.is_overloaded = self.is_crowded(hardware);
-        let now = hardware.now();
-        self.cpus[cpu].balanced = ticks_of(hardware);
-        if !self.scans_by_use {
-            return;
+    pub(super) fn begin(&mut self, hardware: &Hardware, cpu: usize, level: usize) {
+        self.cpus[cpu].domain_mut(level).balanced = ticks_of(hardware);
+        if level == 0 {
+            self.weigh(hardware, cpu);
         }
-        let cpus = self.cpus.len() as u64;
-        let used = self.cpus.iter().map(|cpu| cpu.used.get(now, CAPACITY)).sum::<u64>() / cpus;
-        let crowd = used * used * MARGIN * MARGIN / (10_000 * CAPACITY);
-        self.scanned = CAPACITY.saturating_sub(crowd) * cpus / CAPACITY;
+        if self.levels.is_some() {
+            return self.begins_at(hardware, cpu, level);
+        }
+        self.is_overloaded = self.is_crowded(hardware);
+        if self.scans_by_use {
+            self.scanned = self.scanned_of(hardware, 0..self.cpus.len(), MARGIN);
+        }
     }
 
-    pub(super) fn even(&mut self, cpu: usize) {
-        let longest = INTERVALS.1 * self.cpus.len() as u64;
-        let state = &mut self.cpus[cpu];
+    /// How many of some CPUs a woken thread looks at, by how much of their time was used.
+    pub(super) fn scanned_of(&self, hardware: &Hardware, cpus: Range<usize>, margin: u64) -> u64 {
+        let (now, count) = (hardware.now(), cpus.len() as u64);
+        let used = self.cpus[cpus].iter().map(|cpu| cpu.used.get(now, CAPACITY)).sum::<u64>() / count;
+        let crowd = used * used * margin * margin / (10_000 * CAPACITY);
+        CAPACITY.saturating_sub(crowd) * count / CAPACITY
+    }
+
+    pub(super) fn even(&mut self, cpu: usize, level: usize) {
+        let longest = INTERVALS.1 * self.size(level) as u64;
+        let state = self.cpus[cpu].domain_mut(level);
         state.failures = 0;
         if state.interval < longest {
             state.interval *= 2;

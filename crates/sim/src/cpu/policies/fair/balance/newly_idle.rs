@@ -35,9 +35,9 @@ pub(super) struct NewlyIdle {
 }
 
 impl NewlyIdle {
-    /// As a CPU begins: half of the looks are thought to find something.
-    pub(super) fn new(seed: u64, cpu: usize, search: Search) -> NewlyIdle {
-        let chance = Pcg::for_job(seed, cpu as u64, 0);
+    /// As a CPU begins with a domain: half of the looks are thought to find something.
+    pub(super) fn new(seed: u64, (cpu, level): (usize, usize), search: Search) -> NewlyIdle {
+        let chance = Pcg::for_job(seed, cpu as u64, level as u64);
         NewlyIdle {
             chance,
             times: ROUND / 2,
@@ -83,7 +83,7 @@ mod tests {
 
     /// The part of the times in which a CPU looks in the end, where one look in `one_in` finds something.
     fn share(by_rate: bool, gap: Nanos, one_in: u64) -> f64 {
-        let mut cpu = NewlyIdle::new(7, 0, Search { by_rate, ..Search::USUAL });
+        let mut cpu = NewlyIdle::new(7, (0, 0), Search { by_rate, ..Search::USUAL });
         let mut chance = Pcg::for_job(1, 2, 3);
         let (mut looks, rounds) = (0, 40_000);
         for time in 0..2 * rounds {
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn without_a_die_it_always_looks() {
         let search = Search { by_chance: false, ..Search::USUAL };
-        let mut cpu = NewlyIdle::new(7, 0, search);
+        let mut cpu = NewlyIdle::new(7, (0, 0), search);
         assert!((0..5000).all(|time| cpu.looks(Nanos::from_micros(time))));
     }
 

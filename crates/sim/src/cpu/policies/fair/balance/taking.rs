@@ -3,17 +3,15 @@
 use surety_units::Nanos;
 
 use super::Balance;
-use super::imbalance::{Amount, Looks, MARGIN, Seen, is_reduced};
+use super::imbalance::{Amount, CAPACITY, Looks, MARGIN, Seen, is_reduced_by};
+use crate::cpu::domains::Shared;
 use crate::cpu::hardware::{Hardware, ThreadId};
 
 /// How long a cache stays warm (`sysctl_sched_migration_cost`).
 const WARM: Nanos = Nanos::from_micros(500);
 
-/// Failures from which on a warm cache does not count (`cache_nice_tries`).
-pub(super) const FAILURES_TO_COOL: u32 = 2;
-
-/// Failures after which a running thread is taken (`cache_nice_tries + 2`).
-const FAILURES_TO_STOP: u32 = 3;
+/// Failures up to which a warm cache counts, where all share one (`cache_nice_tries`).
+const TRIES: u32 = 1;
 
 /// Threads looked at in one go (`sched_nr_migrate`).
 const LOOKED_AT: usize = 32;
@@ -25,14 +23,48 @@ pub(in crate::cpu::policies::fair) struct Taken {
     pub(in crate::cpu::policies::fair) threads: Vec<ThreadId>,
     /// Whether the running thread is stopped, so that one can be taken.
     pub(in crate::cpu::policies::fair) stops: bool,
+    /// The level at which that was found.
+    pub(in crate::cpu::policies::fair) level: usize,
+}
+
+/// How often a CPU that balances a domain has failed, and what that is held against.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    failures: u32,
+    tries: u32,
+    /// Percent that make a difference.
+    margin: u64,
+    /// Whether its CPUs are of one core, so that no cache is left behind.
+    in_core: bool,
+}
+
+impl Patience {
+    /// Whether a warm cache does not count any more.
+    pub(super) fn is_over(self) -> bool {
+        self.failures > self.tries
+    }
 }
 
 impl Balance {
-    /// The threads that a CPU takes from another (`detach_tasks`), none of which `load_of` tells no load.
+    /// That of a CPU with one of its domains.
+    pub(super) fn patience(&self, cpu: usize, level: usize) -> Patience {
+        let failures = self.cpus[cpu].domain(level).failures;
+        match self.levels.as_ref().map(|levels| levels.all[level]) {
+            None => Patience { failures, tries: TRIES, margin: MARGIN, in_core: false },
+            Some(of) => Patience {
+                failures,
+                tries: of.tries(),
+                margin: of.margin(),
+                in_core: of.shared == Shared::Core,
+            },
+        }
+    }
+
+    /// The threads that a CPU takes from another at a level (`detach_tasks`), none of which `load_of` tells no load.
     pub(super) fn fitting(
         &self,
         hardware: &Hardware,
-        (from, to): (usize, usize),
+        (from, to, level): (usize, usize, usize),
         looks: Looks,
         (busiest, amount): (&Seen, Amount),
         load_of: impl Fn(ThreadId) -> Option<i64>,
@@ -40,10 +72,11 @@ impl Balance {
         if busiest.all < 2 {
             return Vec::new();
         }
-        let (now, failures) = (hardware.now(), self.cpus[to].failures);
+        let (now, patience) = (hardware.now(), self.patience(to, level));
+        let keeps_warm = !patience.in_core && !patience.is_over();
         let stays = |thread: ThreadId| {
             let left_at = self.threads[thread.index()].left_at;
-            let is_warm = left_at.is_some_and(|at| now - at < WARM) && failures < FAILURES_TO_COOL;
+            let is_warm = left_at.is_some_and(|at| now - at < WARM) && keeps_warm;
             hardware.current(from) == Some(thread) || !hardware.thread(thread).may_run_on(to) || is_warm
         };
         if self.cpus[from].wanting.iter().all(|thread| stays(*thread)) {
@@ -63,15 +96,22 @@ impl Balance {
                 Amount::Load(load) => {
                     let own = state.queued.get(now, own.unsigned_abs());
                     let own = self.part_of_load(&self.cpus[from], now, busiest.load, own).max(1);
-                    if own >> failures.min(63) > load {
+                    if own >> patience.failures.min(63) > load {
                         continue;
                     }
                     Amount::Load(load.saturating_sub(own))
                 }
+                Amount::Used(room) => {
+                    let own = state.used.get(now, CAPACITY);
+                    if own >> patience.failures.min(63) > room {
+                        continue;
+                    }
+                    Amount::Used(room.saturating_sub(own))
+                }
             };
             taken.push(thread);
             let is_last = looks.is_idle() && busiest.all - taken.len() <= 1;
-            if is_last || looks == Looks::NewlyIdle || matches!(left, Amount::Threads(0) | Amount::Load(0)) {
+            if is_last || looks == Looks::NewlyIdle || left.is_none() {
                 break;
             }
         }
@@ -82,16 +122,17 @@ impl Balance {
     pub(super) fn stops(
         &self,
         hardware: &Hardware,
-        (from, to): (usize, usize),
+        (from, to, level): (usize, usize, usize),
         looks: Looks,
         (busiest, amount): (&Seen, Amount),
     ) -> bool {
+        let Patience { failures, tries, margin, .. } = self.patience(to, level);
         let is_stuck = matches!(amount, Amount::Threads(_))
-            && self.cpus[to].failures + u32::from(looks != Looks::NewlyIdle) > FAILURES_TO_STOP;
+            && failures + u32::from(looks != Looks::NewlyIdle) > tries + 2;
         let is_short = looks.is_idle()
             && busiest.fair == 1
-            && is_reduced(busiest.capacity)
-            && busiest.capacity * MARGIN < self.cpus[to].capacity * 100;
+            && is_reduced_by(busiest.capacity, margin)
+            && busiest.capacity * margin < self.cpus[to].capacity * 100;
         let is_allowed = hardware.current(from).is_none_or(|thread| hardware.thread(thread).may_run_on(to));
         (is_stuck || is_short) && is_allowed
     }
