@@ -284,7 +284,8 @@ impl Stage<'_> {
             (None, _) => attr_of_policy(task.policy),
         };
         let is_deadline = wanted.policy.is_deadline();
-        task.check_cpus(&self.cpus, &self.all_cpus).map_err(|why| self.unsupported(task, &why))?;
+        let of_group = self.workload.cpus_of_group(task.group.as_deref());
+        task.check_cpus(&self.cpus, of_group, &self.all_cpus).map_err(|why| self.unsupported(task, &why))?;
         if task.thread_of().is_some() {
             // It takes part once its program has made it.
             return Ok(());

@@ -5,7 +5,7 @@ mod common;
 use common::drawn::{Drawn, Told};
 use common::{Bench, FAIR, fifo, ms, us};
 use proptest::prelude::*;
-use surety_model::platform::{PROFILES, Platform, Topology};
+use surety_model::platform::{Platform, Topology};
 use surety_model::world::{RunOptions, Unobserved, World as _};
 use surety_sim::SimWorld;
 use surety_sim::cpu::hardware::{Scheduling, ThreadId};
@@ -220,9 +220,9 @@ proptest! {
         sections in proptest::collection::vec(section(), 1..9),
         seed in 0u64..100,
         phase in 0i64..4000,
-        kernel in proptest::sample::select(PROFILES),
+        kernel in proptest::sample::select(&KERNELS[..]),
     ) {
-        let set = Drawn { sections, cpus: 2, kernel: kernel.0, seed, phase: us(phase) };
+        let set = Drawn { sections, cpus: 2, kernel, seed, phase: us(phase) };
         let (mut plain, mut told) = (Told::default(), Told::default());
         let length = ms(400);
         let platform = set.platform();
@@ -231,7 +231,7 @@ proptest! {
         prop_assert!(set.run_on(one, length, &mut told).is_ok());
         let differs = plain.0.iter().zip(&told.0).position(|(a, b)| a != b);
         if let Some(place) = differs {
-            prop_assert!(false, "{:?}, told {:?}, {}\n{}", plain.0[place], told.0[place], kernel.0, set.text());
+            prop_assert!(false, "{:?}, told {:?}, {}\n{}", plain.0[place], told.0[place], kernel, set.text());
         }
         prop_assert_eq!(plain.0.len(), told.0.len());
     }
@@ -294,6 +294,45 @@ fn threads_stay_on_the_cpus_of_their_group() {
         let error = world.run(&common::workload(&text), &common::options(1, 4), &mut Unobserved).unwrap_err();
         let told = format!("{}: {error}", error.object().unwrap_or_default());
         assert!(told.contains(says), "{told}");
+    }
+}
+
+/// A step that gives a thread CPUs gives it those of its group: two threads of a group with one CPU have half of it each, whatever CPUs one of them
+/// asks for, and CPUs of which the group has none are refused, as is a step inside the reservation of a group.
+#[test]
+fn steps_leave_no_group() {
+    let run = |text: &str| {
+        let options = RunOptions { duration: Nanos::from_secs(4), ..common::options(4, 4) };
+        SimWorld::new(Platform::linux_6_18(4)).run(&common::workload(text), &options, &mut Unobserved)
+    };
+    let text = |steps: &str, group: &str| {
+        let task = |name: &str, steps: &str| {
+            format!(
+                "[[task]]\nname = \"{name}\"\nrelease = \"back-to-back\"\ngroup = \"g\"\nphases = [{steps}{{ run = \"10ms\" }}]\n"
+            )
+        };
+        [&task("a", steps), &task("b", ""), "[[group]]\nname = \"g\"\n", group].concat()
+    };
+    for steps in ["", "{ cpus = \"all\" }, ", "{ cpus = \"0-3\" }, "] {
+        let record = run(&text(steps, "cpus = \"1\"")).unwrap();
+        let had = ["a", "b"].map(|name| common::share(&record, name));
+        assert!(had.iter().all(|had| (had - 0.5).abs() < 0.02), "{steps}{had:?}");
+    }
+    for (steps, group, why) in [
+        ("{ cpus = \"2-3\" }, ", "cpus = \"0-1\"", "the CPUs 2-3, and its group has 0-1"),
+        (
+            "{ cpus = \"0\" }, ",
+            "reservation = { runtime = \"5ms\", period = \"10ms\" }",
+            "threads stay as they are",
+        ),
+        (
+            "{ policy = \"deadline\", reservation = { runtime = \"2ms\", period = \"10ms\" } }, ",
+            "cpus = \"0-1\"",
+            "may not use all CPUs",
+        ),
+    ] {
+        let refused = run(&text(steps, group)).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
     }
 }
 

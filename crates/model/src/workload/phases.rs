@@ -212,21 +212,28 @@ impl Task {
         (any(|phase| matches!(phase, Phase::Cpus(_))), any(|phase| matches!(phase, Phase::Become(_))))
     }
 
-    /// Whether its CPUs are among those of the run, `cpus`, and whether it may become what its steps say on a machine with `all`.
+    /// Whether its CPUs are among those of the run, `cpus`, those of its steps some of its group's, and whether it may become what its
+    /// steps say on a machine with `all`.
     ///
     /// # Errors
     /// Why not, and what to do.
-    pub fn check_cpus(&self, cpus: &CpuSet, all: &CpuSet) -> Result<(), String> {
+    pub fn check_cpus(&self, cpus: &CpuSet, group: Option<CpuSet>, all: &CpuSet) -> Result<(), String> {
         let leaves = self.body.leaves();
         let later = leaves.iter().filter_map(|phase| match phase {
             Phase::Cpus(cpus) => *cpus,
             _ => None,
         });
+        let none_of_group = |own: &CpuSet| group.filter(|group| own.intersection(group).is_empty());
+        if let Some((own, group)) = later.clone().find_map(|own| Some((own, none_of_group(&own)?))) {
+            return Err(format!(
+                "a step gives it the CPUs {own}, and its group has {group}; correct `cpus` of one of them"
+            ));
+        }
         if let Some(own) = self.cpus.into_iter().chain(later).find(|own| !own.is_subset(cpus)) {
             return Err(format!("its CPUs {own} are not all among those of the run, {cpus}; correct `cpus`"));
         }
         let reserves = |phase: &&Phase| matches!(phase, Phase::Become(of) if of.reservation.is_some());
-        if cpus != all && leaves.iter().any(reserves) {
+        if group.unwrap_or(*cpus).intersection(cpus) != *all && leaves.iter().any(reserves) {
             return Err(
                 "it becomes SCHED_DEADLINE, which the kernel refuses to threads that may not use all CPUs; run it on all of them"
                     .to_owned(),

@@ -278,7 +278,9 @@ impl<'a> Builder<'a> {
         }
         let group = self.group(&object, task.group.as_deref())?;
         let confined = (task.reservation.is_none() && self.cpus.len() < self.ids.len()).then_some(self.cpus);
-        task.check_cpus(&self.cpus, &self.ids.iter().copied().collect())
+        let of_group = workload.cpus_of_group(task.group.as_deref());
+        task.check_cpus(&self.cpus, of_group, &self.ids.iter().copied().collect())
+            .and_then(|()| groups::may_change(&self.stage, task, group))
             .or_else(|why| refuse(object.clone(), why))?;
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let phases = self.phases(workload, task, instance, &object)?;

@@ -10,10 +10,12 @@ use crate::cpu::hardware::Scheduling;
 use crate::world::refuse;
 
 impl<'a> Builder<'a> {
-    /// The machine's number for CPUs that a task confines itself to; `None`: those of the run.
+    /// The machine's number for CPUs that a task confines itself to; `None`: those of the run. Of either those that are its group's.
     pub(super) fn confinement(&mut self, task: &Task, cpus: Option<CpuSet>) -> usize {
         let confined = (task.reservation.is_none() && self.cpus.len() < self.ids.len()).then_some(self.cpus);
-        self.stage.machine.add_place(cpus.or(confined))
+        let group = task.group.as_deref().and_then(|group| self.places.get(group).copied());
+        let allowed = self.within_group(group, cpus.or(confined));
+        self.stage.machine.add_place(allowed)
     }
 
     /// The machine's number for what a task becomes.

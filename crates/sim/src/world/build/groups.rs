@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use surety_block::{IoGroup, Priority, Process};
-use surety_model::workload::{ActivityKind, Group, Workload};
+use surety_model::workload::{ActivityKind, Group, Task, Workload};
 use surety_model::world::WorldError;
 use surety_units::CpuSet;
 
@@ -66,6 +66,17 @@ pub(super) fn groups<'a>(workload: &'a Workload, run: &CpuSet) -> Result<Groups<
 fn is_inside(specs: &[GroupSpec], group: Option<usize>) -> bool {
     let above = std::iter::successors(group, |group| specs[*group].parent);
     above.into_iter().any(|group| specs[group].reservation.is_some())
+}
+
+/// Whether the steps of a task in a group may change how it is scheduled, or its CPUs.
+pub(super) fn may_change(stage: &Stage, task: &Task, group: Option<usize>) -> Result<(), String> {
+    let changes = task.changes() != (false, false);
+    match changes && is_inside(&stage.machine.hardware().groups, group) {
+        true => Err("its group has a reservation, inside which threads stay as they are: leave `cpus` and `policy` out of \
+                     its steps"
+            .to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// Realtime threads inside the reservation of a group stay on one CPU each: moving them by what is left of the servers there is not simulated.
