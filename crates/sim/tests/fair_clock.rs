@@ -176,10 +176,10 @@ fn what_came_later_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Threads that want the CPU all the time have it by weight, whatever sleepers are beside them: for as long as sleepers ask for less
-    /// than their part, they have what they ask for.
+    /// A sleeper that asks for less than its part has what it asks for. Threads that want the CPU all the time have the rest by weight, but for what the sleeper
+    /// was given: whoever runs then pays for that, and may be the same one each time.
     #[test]
-    fn sleepers_within_their_part_do_not_change_how_spinners_share(
+    fn sleepers_have_their_part_and_spinners_share_the_rest(
         nices in proptest::collection::vec(-5i32..6, 2..5),
         sleeper in (200i64..2_000, 1i64..9),
     ) {
@@ -197,11 +197,13 @@ proptest! {
         let weights: Vec<f64> =
             nices.iter().map(|value| surety_model::weight::nice_weight(*value) as f64).collect();
         let (whole, sum) = (had.iter().sum::<f64>(), weights.iter().sum::<f64>());
-        for (had, weight) in had.iter().zip(&weights) {
-            prop_assert!((had / whole - weight / sum).abs() < 0.02, "{had} of {whole}, {weight} of {sum}");
-        }
         let asked = us(work) * count;
         let got = bench.run_of(sleeper);
+        // A turn of each is 11 ms at most.
+        let paid = got.as_secs_f64() + 0.011 * had.len() as f64;
+        for (had, weight) in had.iter().zip(&weights) {
+            prop_assert!((had - whole * weight / sum).abs() <= paid, "{had} of {whole}, {weight} of {sum}, {paid}");
+        }
         prop_assert!(got <= asked && got >= asked - us(work), "{got} of {asked}");
     }
 }
