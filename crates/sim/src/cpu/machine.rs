@@ -138,34 +138,7 @@ impl<P: Programs> Machine<P> {
             seed: spec.seed,
             times,
         };
-        for (index, id) in spec.cpus.iter().enumerate() {
-            let place = u32::try_from(index).expect("fewer than 2^32 CPUs");
-            let tick = hardware.add_slot(Occasion::Tick(place));
-            let completion = hardware.add_slot(Occasion::Completion(place));
-            let handler_end = hardware.add_slot(Occasion::HandlerEnd(place));
-            hardware.cpus.push(Cpu {
-                id: *id,
-                current: None,
-                entered: None,
-                serves: false,
-                accounted: Nanos::ZERO,
-                untold: Nanos::ZERO,
-                busy_until: Nanos::ZERO,
-                reschedule: false,
-                pushes_to: None,
-                tick_phase: spec.tick_phases.get(index).copied().unwrap_or_default(),
-                handling: None,
-                handlers: VecDeque::new(),
-                tick,
-                completion,
-                handler_end,
-            });
-        }
-        if hardware.ticks_while_idle() {
-            for cpu in &hardware.cpus {
-                hardware.engine.arm(cpu.tick, cpu.tick_phase);
-            }
-        }
+        add_cpus(&mut hardware, &spec.cpus, &spec.tick_phases);
         let policies: Vec<_> = ranks::make(&order, &mut hardware);
         let asked = (0..order.len()).filter(|rank| order[*rank].is_some()).collect();
         let hears_of_jobs = policies.iter().any(|policy| policy.hears_of_jobs());
@@ -558,6 +531,38 @@ impl<P: Programs> Machine<P> {
                 self.hardware.engine.arm(slot, self.hardware.free_from(cpu) + left);
             }
             _ => self.hardware.engine.cancel(slot),
+        }
+    }
+}
+
+/// Gives a machine its CPUs, idle; their ticks begin where those of idle CPUs go on.
+fn add_cpus(hardware: &mut Hardware, ids: &[CpuId], tick_phases: &[Nanos]) {
+    for (index, id) in ids.iter().enumerate() {
+        let place = u32::try_from(index).expect("fewer than 2^32 CPUs");
+        let tick = hardware.add_slot(Occasion::Tick(place));
+        let completion = hardware.add_slot(Occasion::Completion(place));
+        let handler_end = hardware.add_slot(Occasion::HandlerEnd(place));
+        hardware.cpus.push(Cpu {
+            id: *id,
+            current: None,
+            entered: None,
+            serves: false,
+            accounted: Nanos::ZERO,
+            untold: Nanos::ZERO,
+            busy_until: Nanos::ZERO,
+            reschedule: false,
+            pushes_to: None,
+            tick_phase: tick_phases.get(index).copied().unwrap_or_default(),
+            handling: None,
+            handlers: VecDeque::new(),
+            tick,
+            completion,
+            handler_end,
+        });
+    }
+    if hardware.ticks_while_idle() {
+        for cpu in &hardware.cpus {
+            hardware.engine.arm(cpu.tick, cpu.tick_phase);
         }
     }
 }

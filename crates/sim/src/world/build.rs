@@ -28,7 +28,7 @@ use super::interrupts;
 use super::jobs::{Jobs, Phase, RunPlace, Thread};
 use super::{NAME, SimWorld, refuse};
 use crate::cpu::at_disk::AtDisk;
-use crate::cpu::hardware::{Scheduling, ThreadId};
+use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use crate::cpu::policies;
 use crate::cpu::policy::SchedulerRow;
@@ -116,21 +116,7 @@ pub(super) fn stage(
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.
     let ids: Vec<CpuId> = CpuSet::first(world.platform.cpus).iter().collect();
-    let policies =
-        workload.tasks.iter().map(|task| task.policy).chain(workload.loads.iter().map(|load| load.policy));
-    let schedulers = policies::for_policies(&world.platform.schedulers, policies)?;
-    let says_slack = workload.tasks.iter().any(|task| task.timer_slack.is_some());
-    let timers = world.platform.timers.or_else(|| says_slack.then(TimerRules::default));
-    let spec = MachineSpec {
-        platform: Platform { timers, ..world.platform.clone() },
-        schedulers: schedulers.clone(),
-        tick_phases: vec![first_tick(&world.platform, options.seed); ids.len()],
-        cpus: ids.clone(),
-        groups,
-        seed: options.seed,
-        events,
-    };
-    let mut machine = Machine::new(spec, Jobs::default());
+    let (mut machine, schedulers) = machine(world, workload, &ids, groups, (options.seed, events))?;
     machine.set_home(cpus.lowest().map_or(0, CpuId::index));
     let mut builder = Builder {
         stage: Stage::new(machine, schedulers, events),
@@ -173,6 +159,31 @@ pub(super) fn stage(
     }
     admit(world, workload, &builder.stage, builder.ids.len())?;
     Ok(builder.stage)
+}
+
+/// A machine without threads, and its schedulers.
+fn machine(
+    world: &SimWorld,
+    workload: &Workload,
+    ids: &[CpuId],
+    groups: Vec<GroupSpec>,
+    (seed, events): (u64, bool),
+) -> Result<(Machine<Jobs>, Vec<&'static SchedulerRow>), WorldError> {
+    let policies =
+        workload.tasks.iter().map(|task| task.policy).chain(workload.loads.iter().map(|load| load.policy));
+    let schedulers = policies::for_policies(&world.platform.schedulers, policies)?;
+    let says_slack = workload.tasks.iter().any(|task| task.timer_slack.is_some());
+    let timers = world.platform.timers.or_else(|| says_slack.then(TimerRules::default));
+    let spec = MachineSpec {
+        platform: Platform { timers, ..world.platform.clone() },
+        schedulers: schedulers.clone(),
+        tick_phases: vec![first_tick(&world.platform, seed); ids.len()],
+        cpus: ids.to_vec(),
+        groups,
+        seed,
+        events,
+    };
+    Ok((Machine::new(spec, Jobs::default()), schedulers))
 }
 
 /// What of a workload is not simulated, on this machine or on any.

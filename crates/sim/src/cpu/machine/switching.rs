@@ -4,7 +4,7 @@ use surety_model::event::LeaveState;
 use surety_units::Nanos;
 
 use super::Machine;
-use crate::cpu::hardware::{Rank, ThreadId, ThreadState};
+use crate::cpu::hardware::{Hardware, Rank, ThreadId, ThreadState};
 use crate::cpu::policy::Pick;
 use crate::cpu::program::Programs;
 use crate::cpu::recorder::{Kept, Named};
@@ -126,20 +126,7 @@ impl<P: Programs> Machine<P> {
         hardware.recorder.mix(now.get_unsigned());
         hardware.recorder.mix((cpu as u64) << 48 ^ word(prev) << 24 ^ word(next));
         if hardware.recorder.is_wanted() {
-            let id = hardware.cpus[cpu].id;
-            let named = |t: Option<ThreadId>| t.map_or(Named::idle(id), |t| hardware.thread(t).named());
-            let (leaves, enters) = (named(prev), named(next));
-            let state = match prev.map(|t| hardware.thread(t)) {
-                None => LeaveState::Runnable { preempted: false },
-                Some(t) => match t.state {
-                    ThreadState::Sleeping if t.is_blocked => LeaveState::Uninterruptible,
-                    ThreadState::Sleeping => LeaveState::Sleeping,
-                    ThreadState::Exited => LeaveState::Dead,
-                    _ => LeaveState::Runnable { preempted: true },
-                },
-            };
-            let kept = Kept::Switch { prev: leaves, state, next: enters };
-            hardware.recorder.keep((now, id, leaves.tid), kept);
+            keep(hardware, cpu, prev, next);
         }
         if let Some(prev) = prev {
             let thread = &mut hardware.threads[prev.index()];
@@ -189,4 +176,22 @@ impl<P: Programs> Machine<P> {
             self.policies[rank].switch(&mut self.hardware, cpu, None, next);
         }
     }
+}
+
+/// A change of hands as an event.
+fn keep(hardware: &mut Hardware, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {
+    let id = hardware.cpus[cpu].id;
+    let named = |t: Option<ThreadId>| t.map_or(Named::idle(id), |t| hardware.thread(t).named());
+    let (leaves, enters) = (named(prev), named(next));
+    let state = match prev.map(|t| hardware.thread(t)) {
+        None => LeaveState::Runnable { preempted: false },
+        Some(t) => match t.state {
+            ThreadState::Sleeping if t.is_blocked => LeaveState::Uninterruptible,
+            ThreadState::Sleeping => LeaveState::Sleeping,
+            ThreadState::Exited => LeaveState::Dead,
+            _ => LeaveState::Runnable { preempted: true },
+        },
+    };
+    let kept = Kept::Switch { prev: leaves, state, next: enters };
+    hardware.recorder.keep((hardware.now(), id, leaves.tid), kept);
 }
