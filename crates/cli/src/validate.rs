@@ -69,9 +69,10 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
                         warm_up: kept.warm_up,
                         ..options(args, session, cpus)
                     };
-                    let simulated =
-                        |w: &Workload| simulator.run_on(&machine, 0, w, &options, &scenario.title);
-                    rows.extend(compared((scenario, kernel, kept), simulated)?);
+                    let simulated = |workload: &Workload, machine: &Platform| {
+                        simulator.run_on(machine, 0, workload, &options, &scenario.title)
+                    };
+                    rows.extend(compared((scenario, kernel, kept), &machine, simulated)?);
                 }
                 (_, why) => unfit.push(NotCompared {
                     scenario: scenario.title.clone(),
@@ -100,12 +101,13 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
 /// The figures of a scenario on a kernel beside those of its simulation, and of those that show causes.
 fn compared(
     (scenario, kernel, kept): (&Scenario, &str, &Kept),
-    simulated: impl Fn(&Workload) -> Result<Record, WorldError>,
+    machine: &Platform,
+    simulated: impl Fn(&Workload, &Platform) -> Result<Record, WorldError>,
 ) -> Result<Vec<Row>, WorldError> {
-    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload)?);
+    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine)?);
     for beside in shown_beside(&rows) {
         let Some(workload) = beside.with(scenario.text) else { continue };
-        note_counters(&mut rows, beside, &simulated(&workload)?);
+        note_counters(&mut rows, beside, &simulated(&workload, &beside.on(machine))?);
     }
     Ok(rows)
 }

@@ -238,8 +238,12 @@ fn middle(mut values: Vec<f64>) -> Option<(f64, f64)> {
     Some((middle, came.map(|value| (value - middle).abs()).fold(0.0, f64::max)))
 }
 
-/// Whether the tick decides when an activity of a workload runs: what bounds a thread of its class or one above is looked at then.
+/// Whether the tick decides when an activity of a workload runs: what bounds a thread of its class or one above is looked at then. Of a
+/// chain it does where it does for one of its stages.
 pub fn decides_on_tick(workload: &Workload, activity: &str, machine: &Platform) -> bool {
+    if let Some(chain) = workload.chains.iter().find(|chain| chain.name == activity) {
+        return chain.through.iter().any(|stage| decides_on_tick(workload, stage, machine));
+    }
     let is_fair = |policy: &PolicySpec| policy.realtime_priority().is_none();
     let task = workload.tasks.iter().find(|task| task.name == activity);
     let load = workload.loads.iter().find(|load| load.name == activity);

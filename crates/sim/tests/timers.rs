@@ -136,6 +136,20 @@ fn interrupts_ticks_and_wake_ups_cost_what_the_machine_says() {
     assert!(words.starts_with(&format!("{interrupts} interrupts, {ticks} ticks")), "{words}");
 }
 
+/// A thread sleeps for nearly five ticks, 200 times in 4 s: no tick comes, or one after each job, or all.
+#[test]
+fn the_tick_of_an_idle_cpu_stops_at_once_or_late_or_never() {
+    let text = "[[task]]\nname = \"t\"\nperiod = \"20ms\"\nstart = \"1ms\"\nwork = \"100us\"\n";
+    let ticks = |stops_idle_tick, idle_tick_comes_once| {
+        let rules = TimerRules { stops_idle_tick, idle_tick_comes_once, ..TimerRules::default() };
+        let platform = Platform { timers: Some(rules), tick_phase: Some(us(500)), ..Platform::linux_6_18(1) };
+        let options = RunOptions { warm_up: ms(100), ..options(4, 1) };
+        let record = SimWorld::new(platform).run(&workload(text), &options, &mut Unobserved).unwrap();
+        record.in_force.timers[0].ticks
+    };
+    assert_eq!([ticks(true, false), ticks(true, true), ticks(false, false)], [0, 200, 1_000]);
+}
+
 /// Twenty threads of 10 ms, 500 us apart, on an idle CPU that ticks: the mean responses of 6.12 in the lab (`surety reproduce timers --on lab:6.12-cloud --lab-shift 0`). Its
 /// costs are from there, too: threads that wake alone start after 4.6 us and their responses are 2.7 us longer than that and their work; on a tick the first starts 11 us behind it.
 #[test]

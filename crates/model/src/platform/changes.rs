@@ -237,12 +237,18 @@ pub const KEYS: &[KeyRow] = &[
     },
     KeyRow {
         word: "nohz",
-        value: "on|off",
+        value: "on|off|late",
         example: "off",
-        about: "whether the tick of an idle CPU stops (CONFIG_NO_HZ_IDLE)",
+        about: "whether the tick of an idle CPU stops (CONFIG_NO_HZ_IDLE): at once, never, or when one has come while it was idle",
         set: |platform, value| {
-            let stops_idle_tick = on_or_off(value)?;
-            platform.timers.get_or_insert_default().stops_idle_tick = stops_idle_tick;
+            let (stops_idle_tick, idle_tick_comes_once) = match value {
+                "on" => (true, false),
+                "off" => (false, false),
+                "late" => (true, true),
+                _ => return Err("`on`, `off` or `late`".to_owned()),
+            };
+            let rules = platform.timers.get_or_insert_default();
+            *rules = TimerRules { stops_idle_tick, idle_tick_comes_once, ..*rules };
             Ok(())
         },
     },

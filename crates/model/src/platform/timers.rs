@@ -15,6 +15,9 @@ pub struct TimerRules {
     pub high_resolution: bool,
     /// An idle CPU has no ticks (NO_HZ_IDLE).
     pub stops_idle_tick: bool,
+    /// It has the first one still: the tick stops when one has come while the CPU was idle (`cpuidle_idle_call` in `kernel/sched/idle.c`
+    /// since f4c31b07b136, without a cpuidle driver).
+    pub idle_tick_comes_once: bool,
 }
 
 impl TimerRules {
@@ -24,6 +27,11 @@ impl TimerRules {
 
 impl Default for TimerRules {
     fn default() -> TimerRules {
-        TimerRules { slack: Nanos::ZERO, high_resolution: true, stops_idle_tick: true }
+        TimerRules {
+            slack: Nanos::ZERO,
+            high_resolution: true,
+            stops_idle_tick: true,
+            idle_tick_comes_once: false,
+        }
     }
 }

@@ -4,8 +4,11 @@
 //! hypervisor, too. With one such thread in the workload ([`Beside`]), the scenario is simulated again, and the page
 //! shows what that gives. When and how long the kernel's run is not known: of periods of 3 to 33 ms and runs of 3 to 50 us those are named
 //! that leave the fewest figures outside. That shows what such threads can do to a figure, and foretells none.
+//!
+//! One is shown on another machine instead: a CPU that goes idle has one more tick.
 
 use surety_model::formats::toml;
+use surety_model::platform::Platform;
 use surety_model::workload::Workload;
 
 /// A cause, and what it explains: scenarios, the beginning of a kernel's word, an activity, and the beginnings of figures' words; what is
@@ -27,6 +30,8 @@ pub enum Beside {
     Kernel { period_us: u32, work_us: u32 },
     /// The hypervisor takes a CPU: a thread above all that are not reserved.
     Stolen { period_us: u32, work_us: u32 },
+    /// A CPU that goes idle has one more tick (`nohz=late`).
+    IdleTicks,
 }
 
 impl Beside {
@@ -35,11 +40,21 @@ impl Beside {
         let (period, work, policy) = match self {
             Beside::Kernel { period_us, work_us } => (period_us, work_us, "fair"),
             Beside::Stolen { period_us, work_us } => (period_us, work_us, "fifo:99"),
+            Beside::IdleTicks => return toml::read("scenario", text).ok(),
         };
         let thread = format!(
             "[[task]]\nname = \"zz-kernel\"\nperiod = \"{period}us\"\nstart = \"3ms\"\nwork = \"{work}us\"\npolicy = \"{policy}\"\n"
         );
         toml::read("scenario", &format!("{text}\n{thread}")).ok()
+    }
+
+    /// The machine with it.
+    pub fn on(self, machine: &Platform) -> Platform {
+        let mut machine = machine.clone();
+        if self == Beside::IdleTicks {
+            machine.timers.get_or_insert_default().idle_tick_comes_once = true;
+        }
+        machine
     }
 }
 
@@ -94,7 +109,68 @@ const STOPPER: &str = "a realtime thread behind a reservation stays there beside
                        (`need_pull_rt_task`): the kernel's own `migration/0` did so after 2.3 s in a trace of the host, as a FIFO thread of 5 us a \
                        second does here";
 
+const IDLE_TICK: &str = "a CPU that goes idle has its next tick still and stops it when that has come, in the traces of 6.12 and 7 (`idle_call_stop_or_retain_tick`); here it stops at \
+                         once (`nohz=late` is as there), and that tick takes timers with it whose slack goes on";
+const DIVIDED: &str = "balancing of threads in groups: with nothing else running, both of the light group end on one CPU here for a time (on 7 from 0.35 s to the end), \
+                       where they have 40 % instead of 50 together; the kernel moves one back. A thread of the kernel is enough to undo it here";
+
 const CAUSES: &[Cause] = &[
+    Cause {
+        why: IDLE_TICK,
+        beside: Some(Beside::IdleTicks),
+        scenarios: &["timer slack of 2 ms"],
+        kernel: "lab:7",
+        activity: "",
+        figures: &["response", "latency"],
+    },
+    Cause {
+        why: DIVIDED,
+        beside: every(3_000, 3),
+        scenarios: &["groups of weights 100 and 300 on 2 CPUs"],
+        kernel: "lab:",
+        activity: "",
+        figures: &["share"],
+    },
+    Cause {
+        why: JOINED,
+        beside: every(3_000, 3),
+        scenarios: &["groups in groups, periodic"],
+        kernel: "lab:6.1-",
+        activity: "frames",
+        figures: &["response"],
+    },
+    Cause {
+        why: JOINED,
+        beside: every(3_000, 3),
+        scenarios: &["an idle group beside a normal one"],
+        kernel: "lab:",
+        activity: "editor",
+        figures: &["response", "latency"],
+    },
+    Cause {
+        why: JOINED,
+        beside: every(5_000, 10),
+        scenarios: &["quota of 12 of 40 ms with burst, jobs of 16 ms"],
+        kernel: "lab:7",
+        activity: "jobs",
+        figures: &["response"],
+    },
+    Cause {
+        why: JOINED,
+        beside: every(5_000, 15),
+        scenarios: &["a chain of three fed stages beside 1"],
+        kernel: "lab:7",
+        activity: "present",
+        figures: &["latency"],
+    },
+    Cause {
+        why: JOINED,
+        beside: every(17_000, 10),
+        scenarios: &["a chain of FIFO and fair stages"],
+        kernel: "lab:7",
+        activity: "other",
+        figures: &["response", "latency"],
+    },
     Cause {
         why: STOPPER,
         beside: stolen(1_001_000, 5),

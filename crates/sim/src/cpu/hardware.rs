@@ -405,6 +405,11 @@ impl Hardware {
         self.timers.as_ref().is_some_and(|timers| !timers.rules.stops_idle_tick)
     }
 
+    /// Whether a CPU that goes idle loses its tick at once.
+    pub(crate) fn stops_tick_at_once(&self) -> bool {
+        self.timers.as_ref().is_none_or(|t| t.rules.stops_idle_tick && !t.rules.idle_tick_comes_once)
+    }
+
     /// When a timer of a CPU that is due at an instant expires: without high resolution on its first tick from then on.
     pub(crate) fn timer_instant(&self, cpu: usize, due: Nanos) -> Nanos {
         match &self.timers {

@@ -305,6 +305,10 @@ impl<P: Programs> Machine<P> {
         }
         self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: false });
         self.expire_others(cpu);
+        // One that came on an idle CPU is its last; whom it has woken starts ticks anew.
+        if self.hardware.current(cpu).is_none() && !self.hardware.ticks_while_idle() {
+            self.hardware.engine.cancel(slot);
+        }
     }
 
     /// Whether another timer of the CPUs expires at this instant, before anything else happens.

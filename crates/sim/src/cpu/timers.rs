@@ -13,16 +13,21 @@ use surety_units::Nanos;
 #[derive(Clone, Debug)]
 pub(crate) struct Timers {
     pub(crate) rules: TimerRules,
-    /// By the number of a thread: the slack that its task asks for, and the hard expiry of its pending timer.
-    threads: Vec<(Option<Nanos>, Option<Nanos>)>,
+    /// By the number of a thread: the slack that its task asks for, and the place of its pending timer.
+    threads: Vec<(Option<Nanos>, Option<Place>)>,
     cpus: Vec<CpuTimers>,
+    /// Timers begun so far.
+    begun: u64,
 }
+
+/// Where a timer stands in the queue of a CPU: its hard expiry, and among equal ones when it was begun (`timerqueue_add`).
+type Place = (Nanos, u64);
 
 /// Timers of a CPU.
 #[derive(Clone, Debug, Default)]
 struct CpuTimers {
-    /// Soft expiries by hard expiry and thread.
-    pending: BTreeMap<(Nanos, u32), Nanos>,
+    /// Soft expiries and threads.
+    pending: BTreeMap<Place, (Nanos, u32)>,
     counts: TimerCounts,
     /// When it last took an interrupt of a timer, when it last had nothing to run, and when that last ended.
     interrupted: Option<Nanos>,
@@ -45,10 +50,10 @@ pub struct TimerCounts {
 
 impl Timers {
     pub(crate) fn new(rules: TimerRules, cpus: usize) -> Timers {
-        Timers { rules, threads: Vec::new(), cpus: vec![CpuTimers::default(); cpus] }
+        Timers { rules, threads: Vec::new(), cpus: vec![CpuTimers::default(); cpus], begun: 0 }
     }
 
-    fn of(&mut self, thread: u32) -> &mut (Option<Nanos>, Option<Nanos>) {
+    fn of(&mut self, thread: u32) -> &mut (Option<Nanos>, Option<Place>) {
         if self.threads.len() <= thread as usize {
             self.threads.resize(thread as usize + 1, (None, None));
         }
@@ -65,15 +70,17 @@ impl Timers {
         let slack = self.of(thread).0.unwrap_or(self.rules.slack);
         let slack = if is_exact { Nanos::ZERO } else { slack };
         let hard = soft.saturating_add(slack);
-        self.of(thread).1 = Some(hard);
-        self.cpus[cpu].pending.insert((hard, thread), soft);
+        self.begun += 1;
+        let place = (hard, self.begun);
+        self.of(thread).1 = Some(place);
+        self.cpus[cpu].pending.insert(place, (soft, thread));
         hard
     }
 
     /// The timer of a thread has expired, or is not needed any more.
     pub(crate) fn end(&mut self, cpu: usize, thread: u32) {
-        if let Some(hard) = self.of(thread).1.take() {
-            self.cpus[cpu].pending.remove(&(hard, thread));
+        if let Some(place) = self.of(thread).1.take() {
+            self.cpus[cpu].pending.remove(&place);
         }
     }
 
@@ -83,7 +90,7 @@ impl Timers {
     pub(crate) fn next_expired(&mut self, cpu: usize, now: Nanos, tick: Option<Nanos>) -> Option<u32> {
         let pending = &self.cpus[cpu].pending;
         let later = (Nanos::new(now.get() + 1), 0)..;
-        let (&(hard, thread), _) = pending.range(later).next().filter(|(_, soft)| **soft <= now)?;
+        let (&(hard, _), &(_, thread)) = pending.range(later).next().filter(|(_, (soft, _))| *soft <= now)?;
         tick.is_none_or(|tick| hard < tick).then_some(thread)
     }
 
@@ -172,6 +179,17 @@ mod tests {
         timers.begin(0, 1, US(50), false);
         assert_eq!(timers.next_expired(0, US(40), None), None);
         assert_eq!(timers.next_expired(0, US(55), None), Some(1));
+    }
+
+    /// Of B 10 and 60, begun before A, 50 and 60: B has expired at 40, and A, which stands behind it, has not.
+    #[test]
+    fn of_equal_hard_expiries_the_timer_that_was_begun_first_stands_first() {
+        let mut timers = Timers::new(TimerRules::default(), 1);
+        timers.set_slack(0, US(10));
+        timers.set_slack(1, US(50));
+        timers.begin(0, 1, US(10), false);
+        timers.begin(0, 0, US(50), false);
+        assert_eq!(timers.next_expired(0, US(40), None), Some(1));
     }
 
     /// Of A 10 and 60, of B 20 and 90, and a tick at 80: B has expired at 40, and the tick, which stands before it, has not.

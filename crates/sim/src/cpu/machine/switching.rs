@@ -159,7 +159,7 @@ impl<P: Programs> Machine<P> {
             }
             (_, None) => {
                 let (tick, completion) = (hardware.cpus[cpu].tick, hardware.cpus[cpu].completion);
-                if !hardware.ticks_while_idle() {
+                if hardware.stops_tick_at_once() {
                     hardware.engine.cancel(tick);
                 }
                 hardware.engine.cancel(completion);
