@@ -1,7 +1,5 @@
 //! [`Places`], a set of CPUs, [`Sets`] of a machine, and [`Ranking`], CPUs in order of a figure: so that nobody has to look at every CPU.
 
-use crate::cpu::hardware::Rank;
-
 /// A set of CPUs by their places, for any number of them.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
@@ -139,9 +137,9 @@ impl Sets {
         &self.running[..self.running.len() - 1]
     }
 
-    /// CPUs that run a thread of a less important scheduler than this one, by theirs, and those without a thread.
-    pub(crate) fn below(&self, rank: Rank) -> &[Places] {
-        &self.running[rank.0 + 1..]
+    /// CPUs that run a thread of a less important scheduler than that of a rank, by theirs, and those without a thread.
+    pub(crate) fn below(&self, rank: usize) -> &[Places] {
+        &self.running[rank + 1..]
     }
 }
 

@@ -220,7 +220,7 @@ impl Realtime {
     ) -> Option<usize> {
         let fits = |cpu: usize| hardware.thread(thread).may_run_on(cpu);
         let is_least = |cpu: usize| self.firsts[cpu].is_none() && !hardware.cpus[cpu].serves && fits(cpu);
-        let (below, last) = (hardware.sets.below(self.rank), hardware.sets.chosen[from]);
+        let (below, last) = (hardware.sets.below(self.rank.0), hardware.sets.chosen[from]);
         let chosen = hardware
             .near_to_far(hardware.thread(thread).cpu)
             .find_map(|cpus| Places::next_of(below, last, |cpu| cpus.contains(&cpu) && is_least(cpu)));
