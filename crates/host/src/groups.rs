@@ -6,7 +6,7 @@ use surety_kernel::cpu_group::CpuHierarchy;
 use surety_kernel::facts::SchedulerFacts;
 use surety_kernel::journal::Journal;
 use surety_model::record::ThreadInForce;
-use surety_model::workload::{Load, PolicySpec, Task, Workload};
+use surety_model::workload::{Load, PolicySpec, Schedule, Task, Workload};
 use surety_model::world::WorldError;
 
 /// Refuses members of groups that this machine cannot have; what no kernel can is [`Workload::beyond_kernels`].
@@ -47,10 +47,11 @@ fn members(workload: &Workload) -> impl Iterator<Item = (String, &str)> {
     tasks.chain(loads).filter_map(|(object, group)| Some((object, group?)))
 }
 
-/// The first member of a group that is FIFO or RR, by its path in the workload.
+/// The first member of a group that is FIFO or RR, from its beginning or from a step on, by its path in the workload.
 fn realtime_member(workload: &Workload) -> Option<String> {
     let is_realtime = |policy| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
-    let task = |t: &&Task| t.group.is_some() && t.reservation.is_none() && is_realtime(t.policy);
+    let at_times = |of: Schedule| of.reservation.is_none() && is_realtime(of.policy);
+    let task = |t: &&Task| t.group.is_some() && t.schedules().any(at_times);
     let load = |l: &&Load| l.group.is_some() && is_realtime(l.policy);
     let of_tasks = workload.tasks.iter().find(task).map(|task| format!("task.{}", task.name));
     of_tasks.or_else(|| workload.loads.iter().find(load).map(|load| format!("load.{}", load.name)))
@@ -153,6 +154,7 @@ mod tests {
         let task = |rest: &str| format!("[[task]]\nname = \"t\"\ngroup = \"ui\"\n{rest}");
         let jobs = task("period = \"10ms\"\nwork = \"1ms\"");
         let fifo = task("period = \"10ms\"\nwork = \"1ms\"\npolicy = \"fifo:3\"");
+        let later = task("period = \"10ms\"\nphases = [{ run = \"1ms\" }, { policy = \"rr:3\" }]");
         let load = "[[load]]\nname = \"l\"\nkind = \"spinners\"\ngroup = \"ui\"".to_owned();
         let fifo_load = format!("{load}\npolicy = \"fifo:3\"");
         let round_robin_load = format!("{load}\npolicy = \"rr:3\"");
@@ -163,6 +165,8 @@ mod tests {
             (V2, false, true, &jobs, None),
             (V1, true, true, &load, None),
             (V1, true, true, &fifo, Some("CONFIG_RT_GROUP_SCHED")),
+            (V1, true, true, &later, Some("CONFIG_RT_GROUP_SCHED")),
+            (V1, false, true, &later, None),
             (V1, true, true, &fifo_load, Some("CONFIG_RT_GROUP_SCHED")),
             (V1, true, true, &round_robin_load, Some("load.l")),
             (V1, false, true, &fifo, None),

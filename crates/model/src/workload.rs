@@ -531,17 +531,17 @@ impl Workload {
         self.tasks.iter().find(|t| t.name == name)
     }
 
-    /// Whether any activity runs under a reservation.
+    /// Whether any activity runs under a reservation, from its beginning or from a step on.
     pub fn is_reserved(&self) -> bool {
-        self.tasks.iter().any(|t| t.reservation.is_some())
+        self.tasks.iter().any(|t| t.schedules().any(|of| of.reservation.is_some()))
             || self.irqs.iter().any(|i| i.reservation.is_some())
             || self.streams.iter().any(Stream::is_reserved)
     }
 
     /// Whether an activity would hold bandwidth as it is declared, by a reservation or as a realtime thread.
     pub fn holds_bandwidth(&self, activity: &str) -> bool {
-        let holds = |task: &Task| task.reservation.is_some() || task.policy.realtime_priority().is_some();
-        self.tasks.iter().any(|t| t.name == activity && holds(t))
+        let holds = |of: Schedule| of.reservation.is_some() || of.policy.realtime_priority().is_some();
+        self.tasks.iter().any(|t| t.name == activity && t.schedules().any(holds))
             || self.irqs.iter().any(|i| i.name == activity && i.reservation.is_some())
     }
 

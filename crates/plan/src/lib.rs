@@ -40,7 +40,7 @@ use surety_model::modes::{ModeFit, modes_of};
 use surety_model::plan::{Front, Left, PLAN_SCHEMA, Plan, Refusal};
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
-use surety_model::workload::{ActivityKind, Instances, Irq, Task, Workload};
+use surety_model::workload::{ActivityKind, Instances, Irq, PolicySpec, Task, Workload};
 use surety_model::world::Cancel;
 use surety_units::{Bandwidth, Nanos, Probability};
 
@@ -410,6 +410,27 @@ fn without_waits(task: &Task, request: Request) -> Result<Request, String> {
     }
 }
 
+/// Why a task cannot be reserved on a machine with so many CPUs, where its threads do not have all of them all the time.
+fn confined(task: &Task, cpus: u32) -> Option<String> {
+    // What no kernel has is refused for that.
+    if matches!(task.policy, PolicySpec::Simulated { .. }) {
+        return None;
+    }
+    let (what, change) = if matches!(task.instances, Instances::PerCpu(_)) {
+        ("instances pinned to one CPU each", "give a number of instances")
+    } else if task.cpus.is_some_and(|own| own.len() < cpus as usize) {
+        ("threads with CPUs of their own", "leave `cpus` out")
+    } else if task.changes().0 {
+        ("threads whose steps give them CPUs", "leave `cpus` out of its phases")
+    } else {
+        return None;
+    };
+    Some(format!(
+        "{what} cannot be reserved: the kernel admits deadline threads only where they may run on every CPU (EPERM), and changes \
+         their CPUs no more (EBUSY): {change}, or measure it with `surety run`"
+    ))
+}
+
 /// What is asked of one task's reservation.
 struct Asked<'w> {
     task: &'w Task,
@@ -428,12 +449,8 @@ impl<'w> Asked<'w> {
     ) -> Asked<'w> {
         let (mut requests, mut refused) = (Vec::new(), Vec::new());
         for promise in &task.promises {
-            let pinned = matches!(task.instances, Instances::PerCpu(_)).then(|| {
-                "instances pinned to one CPU each cannot be reserved: the kernel admits deadline threads only where they \
-                 may run on every CPU (EPERM)"
-                    .to_owned()
-            });
-            match pinned.map_or_else(|| request(task, promise), Err).and_then(|r| without_waits(task, r)) {
+            let confined = confined(task, options.platform.cpus);
+            match confined.map_or_else(|| request(task, promise), Err).and_then(|r| without_waits(task, r)) {
                 Ok(request) => requests.push((*promise, request)),
                 Err(because) => refused.push((*promise, refusal::Refused::plainly(because))),
             }

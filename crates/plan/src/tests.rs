@@ -1,5 +1,6 @@
 //! Plans with known answers.
 
+mod confined;
 mod nearest;
 mod overheads;
 

@@ -20,7 +20,9 @@ impl Workload {
         if let Some(refused) = self.beyond_groups() {
             return Some(refused);
         }
-        if let Some(task) = self.tasks.iter().find(|t| t.reservation.is_some_and(|r| r.demote)) {
+        if let Some(task) =
+            self.tasks.iter().find(|t| t.schedules().any(|of| of.reservation.is_some_and(|r| r.demote)))
+        {
             let why = "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
             return Some((format!("task.{}", task.name), why));
         }
@@ -104,7 +106,8 @@ mod tests {
     use super::*;
     use crate::distribution::TimeDistribution;
     use crate::formats::toml;
-    use crate::workload::Task;
+    use crate::reservation::Reservation;
+    use crate::workload::{Phase, Schedule, Task};
     use surety_units::Nanos;
 
     #[test]
@@ -117,6 +120,20 @@ mod tests {
         assert!(path == "task.t" && why.contains("no mainline kernel has `latency_nice`"), "{path}: {why}");
         workload.tasks[0].policy = PolicySpec::default();
         assert_eq!(workload.beyond_kernels(), None);
+    }
+
+    #[test]
+    fn no_step_demotes() {
+        let mut task =
+            Task::periodic("t", Nanos::from_millis(10), TimeDistribution::Constant(Nanos::from_millis(1)));
+        for (demote, refused) in [(false, None), (true, Some("task.t"))] {
+            let implicit = Reservation::implicit(Nanos::MILLISECOND, Nanos::SECOND);
+            let reservation = Some(Reservation { demote, ..implicit });
+            let schedule = Schedule { policy: PolicySpec::Deadline, reservation };
+            task.body = TaskBody::Phases(vec![Phase::Become(schedule)]);
+            let workload = Workload { tasks: vec![task.clone()], ..Workload::default() };
+            assert_eq!(workload.beyond_kernels().map(|(path, _)| path).as_deref(), refused);
+        }
     }
 
     #[test]

@@ -57,6 +57,14 @@ pub struct Schedule {
     pub reservation: Option<Reservation>,
 }
 
+impl Schedule {
+    /// Whether it is SCHED_DEADLINE: that policy, or a reservation under one that has none of its own.
+    pub fn is_deadline(&self) -> bool {
+        let reserves = self.reservation.is_some() && !self.policy.takes_reservation();
+        self.policy == PolicySpec::Deadline || reserves
+    }
+}
+
 /// An event that is raised when a run begins, before a task raises it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RaisedEvent {
@@ -205,6 +213,16 @@ impl Task {
         }
     }
 
+    /// How its threads are scheduled: at first, then what each step makes of it, in the order of the file.
+    pub fn schedules(&self) -> impl Iterator<Item = Schedule> {
+        let own = Schedule { policy: self.policy, reservation: self.reservation };
+        let later = self.body.leaves().into_iter().filter_map(|phase| match phase {
+            Phase::Become(schedule) => Some(*schedule),
+            _ => None,
+        });
+        std::iter::once(own).chain(later)
+    }
+
     /// Whether its threads change their CPUs, and whether how they are scheduled.
     pub fn changes(&self) -> (bool, bool) {
         let leaves = self.body.leaves();
@@ -232,10 +250,19 @@ impl Task {
         if let Some(own) = self.cpus.into_iter().chain(later).find(|own| !own.is_subset(cpus)) {
             return Err(format!("its CPUs {own} are not all among those of the run, {cpus}; correct `cpus`"));
         }
-        let reserves = |phase: &&Phase| matches!(phase, Phase::Become(of) if of.reservation.is_some());
-        if group.unwrap_or(*cpus).intersection(cpus) != *all && leaves.iter().any(reserves) {
+        if group.unwrap_or(*cpus).intersection(cpus) == *all {
+            return Ok(());
+        }
+        if self.schedules().skip(1).any(|of| of.is_deadline()) {
             return Err(
                 "it becomes SCHED_DEADLINE, which the kernel refuses to threads that may not use all CPUs; run it on all of them"
+                    .to_owned(),
+            );
+        }
+        if self.changes().0 && self.schedules().any(|of| of.is_deadline()) {
+            return Err(
+                "its steps give it CPUs, and the kernel takes none from a thread that is SCHED_DEADLINE; run it on all of them, or leave \
+                 `cpus` out of its steps"
                     .to_owned(),
             );
         }
@@ -313,6 +340,55 @@ mod tests {
         ] {
             task.body = TaskBody::Phases(phases);
             assert_eq!(task.usual_pass(), expected);
+        }
+    }
+
+    fn deadline(policy: PolicySpec) -> Schedule {
+        let reservation = Some(Reservation::implicit(Nanos::MILLISECOND, Nanos::SECOND));
+        Schedule { policy, reservation }
+    }
+
+    #[test]
+    fn a_reservation_of_a_step_reserves() {
+        let mut task = Task::periodic("t", Nanos::SECOND, TimeDistribution::Constant(Nanos::MILLISECOND));
+        let of = |task: &Task| {
+            let workload = Workload { tasks: vec![task.clone()], ..Workload::default() };
+            (workload.is_reserved(), workload.holds_bandwidth("t"))
+        };
+        assert_eq!(of(&task), (false, false));
+        let inside = |schedule| {
+            TaskBody::Phases(vec![Phase::Loop { times: Some(2), phases: vec![Phase::Become(schedule)] }])
+        };
+        task.body = inside(deadline(PolicySpec::Deadline));
+        assert_eq!(of(&task), (true, true));
+        task.body = inside(Schedule { policy: PolicySpec::Fifo { priority: 1 }, reservation: None });
+        assert_eq!(of(&task), (false, true));
+    }
+
+    /// The kernel takes no CPUs from a thread under SCHED_DEADLINE, and gives that to none which may not use all CPUs.
+    #[test]
+    fn reservations_beside_steps_with_cpus_need_all_cpus() {
+        let cpus = |text: &str| text.parse::<CpuSet>().unwrap();
+        let of = |own: Schedule, phases: Vec<Phase>| {
+            let mut task = Task::periodic("t", Nanos::SECOND, TimeDistribution::Constant(Nanos::SECOND));
+            (task.policy, task.reservation, task.body) =
+                (own.policy, own.reservation, TaskBody::Phases(phases));
+            task
+        };
+        let fair = Schedule { policy: PolicySpec::default(), reservation: None };
+        let reserved = deadline(PolicySpec::default());
+        let becomes = || vec![Phase::Become(deadline(PolicySpec::Deadline))];
+        for (task, says) in [
+            (of(fair, vec![Phase::Cpus(None)]), None),
+            (of(reserved, vec![Phase::Cpus(None)]), Some("its steps give it CPUs")),
+            (of(reserved, Vec::new()), None),
+            (of(fair, becomes()), Some("it becomes SCHED_DEADLINE")),
+        ] {
+            let on = |part: &str| task.check_cpus(&cpus(part), None, &cpus("0-3"));
+            assert_eq!(on("0-3"), Ok(()));
+            let refused = on("0-1").err();
+            assert_eq!(refused.is_some(), says.is_some(), "{refused:?}");
+            assert!(refused.unwrap_or_default().contains(says.unwrap_or_default()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use surety_units::Nanos;
 
-use super::{Arrivals, Irq, PolicySpec, Task, TaskBody, Work, Workload};
+use super::{Arrivals, Irq, PolicySpec, Schedule, Task, TaskBody, Work, Workload};
 use crate::distribution::TimeDistribution;
 use crate::promise::Promise;
 
@@ -11,8 +11,8 @@ type Rank = (u8, u32);
 
 const DEADLINE: Rank = (2, 0);
 
-fn rank_of(task: &Task) -> Rank {
-    if task.reservation.is_some() { DEADLINE } else { rank_of_policy(task.policy) }
+fn rank_of(schedule: Schedule) -> Rank {
+    if schedule.reservation.is_some() { DEADLINE } else { rank_of_policy(schedule.policy) }
 }
 
 fn rank_of_policy(policy: PolicySpec) -> Rank {
@@ -85,11 +85,13 @@ impl Workload {
     pub fn rarest_that_delays(&self, name: &str) -> Option<Rare<'_>> {
         let judged = self.tasks.iter().find(|task| task.name == name);
         let load = self.loads.iter().find(|load| load.name == name);
-        let rank = judged.map(rank_of).or_else(|| load.map(|load| rank_of_policy(load.policy)))?;
+        // What changes its policy is delayed by as much as at its lowest, and delays others as at its highest.
+        let lowest = judged.and_then(|task| task.schedules().map(rank_of).min());
+        let rank = lowest.or_else(|| load.map(|load| rank_of_policy(load.policy)))?;
         let allowed = allowed(self.promises_of(name));
         let may_delay = |task: &&Task| {
             let inside = judged.is_some_and(|judged| judged.waits_inside().is_some());
-            (inside && task.waits_inside().is_some()) || rank_of(task) >= rank
+            (inside && task.waits_inside().is_some()) || task.schedules().any(|of| rank_of(of) >= rank)
         };
         let release =
             |name, interval: Option<Nanos>| Some(Rare { name, is_work: false, interval: interval? });
@@ -115,7 +117,7 @@ fn allowed(promises: &[Promise]) -> f64 {
 mod tests {
     use super::*;
     use crate::distribution::Empirical;
-    use crate::workload::{Load, LoadKind};
+    use crate::workload::{Load, LoadKind, Phase};
 
     #[test]
     fn only_what_can_delay_counts() {
@@ -148,6 +150,14 @@ mod tests {
         assert_eq!(rarest(&workload, "audio"), is("burst", false, 9_000));
         workload.loads.push(Load::new("spin", LoadKind::Spinners, 1));
         assert_eq!(rarest(&workload, "spin"), is("backup", false, 60_000));
+        // A step counts as the task's own policy does: of others the highest, of its own the lowest.
+        let becomes = |policy| TaskBody::Phases(vec![Phase::Become(Schedule { policy, reservation: None })]);
+        workload.tasks[3].body = becomes(fifo(90));
+        assert_eq!(rarest(&workload, "audio"), is("backup", false, 60_000));
+        workload.tasks[3].body = becomes(fifo(40));
+        assert_eq!(rarest(&workload, "audio"), is("burst", false, 9_000));
+        workload.tasks[1].body = becomes(fair);
+        assert_eq!(rarest(&workload, "audio"), is("backup", false, 60_000));
     }
 
     /// A rare long job, of another or its own, is as rare as a rare release.

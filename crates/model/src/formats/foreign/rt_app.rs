@@ -153,8 +153,8 @@ impl Thread<'_> {
         let loops = object.integer(reading, "loop", i64::from(i32::MIN)..=i64::from(i32::MAX));
         let jobs = loops.and_then(passes);
         let thread = self.theirs;
-        let mut events =
-            Events { thread, shared, timers, instances: instance_count, times: jobs, task: &self.name };
+        let (instances, task) = (instance_count, self.name.as_str());
+        let mut events = Events { thread, task, instances, times: jobs, cpus, shared, timers };
         let (phases, cpus) = match phases_of {
             Some(item) => {
                 let before = Before { own: &own, cpus, group: group.as_deref() };
@@ -212,10 +212,13 @@ fn phases(
         members.push(member);
         objects.push(phase);
     }
-    let Changes { steps, cpus } = Changes::of(reading, &objects, before, events.shared);
+    let Changes { steps, places, cpus } = Changes::of(reading, &objects, before, events.shared);
     let mut list = Vec::new();
     let of_thread = events.times;
-    for ((member, phase), first) in members.into_iter().zip(objects).zip(steps) {
+    for ((member, phase), (first, place)) in
+        members.into_iter().zip(objects).zip(steps.into_iter().zip(places))
+    {
+        events.cpus = place;
         for step in first {
             reading.place(format!("{path}.{}", list.len()), &member.span);
             list.push(step);

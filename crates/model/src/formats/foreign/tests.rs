@@ -191,7 +191,7 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
         ),
         (
             "\"cpus\": [0], \"phases\": { \"p\": { \"run\": 1, \"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000 } }",
-            "f.json:1:48: the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own",
+            "f.json:1:48: SCHED_DEADLINE and CPUs of its own are not played of one thread",
         ),
     ] {
         let told = refused(&thread(body));
@@ -226,6 +226,45 @@ fn a_forked_thread_waits_until_it_is_begun() {
     assert_eq!(counts, [1, 2, 20, 10].map(Instances::Count));
     assert!(workload.tasks[2..].iter().all(|task| task.jobs == Some(1)));
     assert_eq!(workload.tasks[2].policy, PolicySpec::Fair { nice: 4, slice: None });
+}
+
+/// Of a thread that names no CPUs: those of the phase that forks it, in each of its phases that names none.
+#[test]
+fn a_forked_thread_has_the_cpus_of_who_forks_it() {
+    let of = |child: &str, at: &str, other: &str| {
+        format!(
+            "{{ \"tasks\": {{ \"child\": {{ \"instance\": 0, \"loop\": 1, {child} }},
+             \"p\": {{ \"loop\": 1, \"cpus\": [2], \"phases\": {{ \"a\": {{ {at} \"run\": 1, \"fork\": \"child\" }},
+             \"b\": {{ {other} \"run\": 1 }} }} }} }} }}"
+        )
+    };
+    let cpus = |cpu: u32| Some(CpuSet::single(CpuId(cpu)));
+    let forked = |text: &str| read(text).tasks.swap_remove(1);
+    let moving = "\"phases\": { \"x\": { \"run\": 1 }, \"y\": { \"cpus\": [3], \"run\": 2 } }";
+    for (child, at, expected) in [
+        ("\"run\": 1", "", cpus(2)),
+        ("\"run\": 1", "\"cpus\": [1],", cpus(1)),
+        ("\"cpus\": [0], \"run\": 1", "\"cpus\": [1],", cpus(0)),
+        (moving, "\"cpus\": [1],", cpus(1)),
+    ] {
+        let task = forked(&of(child, at, ""));
+        assert_eq!((task.name.as_str(), task.cpus), ("child-forked", expected), "{child} {at}");
+        let leaves = task.body.leaves();
+        let places: Vec<Option<CpuSet>> = leaves
+            .iter()
+            .filter_map(|phase| if let Phase::Cpus(cpus) = phase { Some(*cpus) } else { None })
+            .collect();
+        assert_eq!(places, if child == moving { vec![cpus(1), cpus(3)] } else { Vec::new() });
+    }
+    let twice = of("\"run\": 1", "\"cpus\": [1],", "\"fork\": \"child\",");
+    let error = dialect_of("f.json", "").unwrap().read("f.json", &twice).expect_err("other CPUs");
+    let expected = "f.json:3:21: `child` is forked here with the CPUs 2, and before with 1 (give it `cpus`)";
+    assert!(error.list.len() == 1 && error.to_string().contains(expected), "{error}");
+    read(&of("\"cpus\": [0], \"run\": 1", "\"cpus\": [1],", "\"fork\": \"child\","));
+    let reserved = "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000, \"dl-period\": 9000, \"run\": 1";
+    let error = dialect_of("f.json", "").unwrap().read("f.json", &of(reserved, "", "")).expect_err("CPUs");
+    let expected = "f.json:2:75: the kernel refuses SCHED_DEADLINE";
+    assert!(error.list.len() == 1 && error.to_string().contains(expected), "{error}");
 }
 
 /// The copies of B would fork C, too: C is begun twice, and not once.
@@ -360,19 +399,43 @@ fn event() -> impl Strategy<Value = String> {
     ]
 }
 
+/// What phases of a thread say of its CPUs and of how it is scheduled: the kernel has no CPUs beside SCHED_DEADLINE.
+fn changes() -> impl Strategy<Value = Vec<String>> {
+    let nothing = || Just(String::new());
+    let fair = (-20..20_i32, 0..2_u32).prop_map(|(nice, batch)| {
+        let word = ["SCHED_OTHER", "SCHED_BATCH"][batch as usize];
+        format!("\"policy\": \"{word}\", \"priority\": {nice}, ")
+    });
+    let realtime = (1..100_u32, 0..2_u32).prop_map(|(priority, rr)| {
+        let word = ["SCHED_FIFO", "SCHED_RR"][rr as usize];
+        format!("\"policy\": \"{word}\", \"priority\": {priority}, ")
+    });
+    let policy = prop_oneof![nothing(), fair, realtime].boxed();
+    let cpus = prop_oneof![nothing(), (0..4_u32).prop_map(|cpu| format!("\"cpus\": [{cpu}], "))];
+    let confined = (policy.clone(), cpus).prop_map(|(policy, cpus)| policy + &cpus);
+    let deadline = (2_000..9_000_u32, 10_000..90_000_u32).prop_map(|(runtime, period)| {
+        format!("\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": {runtime}, \"dl-period\": {period}, ")
+    });
+    let reserved = prop_oneof![policy, deadline];
+    prop_oneof![prop::collection::vec(confined, 1..4), prop::collection::vec(reserved, 1..4)]
+}
+
 proptest! {
     /// What is read is written as our own file, which reads back the same.
     #[test]
     fn a_file_becomes_one_of_ours(
-        threads in prop::collection::vec((prop::collection::vec(event(), 1..8), -1..4_i32, 1..3_u32), 1..4),
+        threads in prop::collection::vec(
+            (prop::collection::vec(event(), 1..8), -1..4_i32, 1..3_u32, changes()), 1..4,
+        ),
     ) {
         let mut text = "{ \"tasks\": {".to_owned();
-        for (number, (events, loops, instances)) in threads.iter().enumerate() {
-            let _ = writeln!(
-                text,
-                "\"t.{number}\": {{ \"instance\": {instances}, \"phases\": {{ \"p\": {{ \"loop\": {loops}, \"run\": 1, {}, }} }} }}, // x",
-                events.join(", "),
-            );
+        for (number, (events, loops, instances, changes)) in threads.iter().enumerate() {
+            let _ = writeln!(text, "\"t.{number}\": {{ \"instance\": {instances}, \"phases\": {{ // x");
+            let events = events.join(", ");
+            for (place, change) in changes.iter().enumerate() {
+                let _ = writeln!(text, "\"p{place}\": {{ {change}\"loop\": {loops}, \"run\": 1, {events}, }},");
+            }
+            text.push_str("} },");
         }
         text.push_str("} }");
         let workload = read(&text);

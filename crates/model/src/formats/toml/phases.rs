@@ -214,6 +214,14 @@ mod tests {
                 "phases = [{ policy = \"fifo:3\", reservation = { runtime = \"1ms\", period = \"9ms\" } }]",
                 "a reservation needs the policy `deadline`",
             ),
+            (
+                "phases = [{ policy = \"deadline\", reservation = { runtime = \"1ms\", period = \"9ms\", demote = true } }]",
+                "t:4:11: the reservation of a step has no `demote`",
+            ),
+            (
+                "reservation = { runtime = \"1ms\", period = \"9ms\", demote = true }\nphases = [{ policy = \"other\" }]",
+                "`demote` beside steps that change the policy is not played",
+            ),
             ("phases = [{ run = \"1ms\", shared = true }]", "`shared` belongs to a `timer`"),
             (
                 "phases = [{ loop = 3, phases = [{ lock = \"m\" }] }, { unlock = \"m\" }]",

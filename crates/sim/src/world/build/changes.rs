@@ -1,7 +1,7 @@
 //! Threads that change their CPUs, or how they are scheduled, between the steps of their jobs.
 
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Phase, PolicySpec, Schedule, Task, Workload};
+use surety_model::workload::{PolicySpec, Schedule, Task, Workload};
 use surety_model::world::WorldError;
 use surety_units::CpuSet;
 
@@ -50,11 +50,6 @@ impl<'a> Builder<'a> {
 
 /// The reservation of a task with the largest bandwidth, of those that it has in turn under SCHED_DEADLINE.
 pub(super) fn largest(task: &Task) -> Option<Reservation> {
-    let own =
-        task.reservation.filter(|_| !task.policy.takes_reservation() || task.policy == PolicySpec::Deadline);
-    let later = task.body.leaves().into_iter().filter_map(|phase| match phase {
-        Phase::Become(schedule) => schedule.reservation,
-        _ => None,
-    });
-    own.into_iter().chain(later).max_by_key(|reservation| reservation.bandwidth().to_kernel())
+    let reservations = task.schedules().filter(Schedule::is_deadline).filter_map(|of| of.reservation);
+    reservations.max_by_key(|reservation| reservation.bandwidth().to_kernel())
 }

@@ -2,7 +2,7 @@
 
 use surety_model::platform::Platform;
 use surety_model::platform::features::{FairVersion, Lacks};
-use surety_model::workload::{ActivityKind, Stream, Workload};
+use surety_model::workload::{ActivityKind, Stream, Task, Workload};
 
 /// What of it a version lacks: who asks for it, why it is refused and what to change.
 pub(super) fn lacking(
@@ -32,9 +32,10 @@ pub(super) fn lacking(
     found
 }
 
-/// The first activity, by its path, with a reservation.
+/// The first activity, by its path, with a reservation, its own or that of a step.
 fn first_reserved(workload: &Workload) -> Option<String> {
-    let tasks = workload.tasks.iter().filter(|task| task.reservation.is_some());
+    let is_reserved = |task: &&Task| task.schedules().any(|of| of.reservation.is_some());
+    let tasks = workload.tasks.iter().filter(is_reserved);
     let irqs = workload.irqs.iter().filter(|irq| irq.reservation.is_some());
     let streams = workload.streams.iter().filter(|stream| Stream::is_reserved(stream));
     let mut found = (tasks.map(|task| ActivityKind::Task.path(&task.name)))
@@ -70,6 +71,15 @@ mod tests {
             (format!("{task}latency_nice = 3\n"), false, "task.t", "no latency nice"),
             (
                 format!("{task}reservation = {{ runtime = '2ms', period = '10ms' }}\n"),
+                false,
+                "task.t",
+                "no SCHED_DEADLINE: leave `reservation` out",
+            ),
+            (
+                format!(
+                    "{task}phases = [{{ run = '1ms' }}, {{ policy = 'deadline', reservation = {{ runtime = '2ms', period = '10ms' }} }}]\n"
+                )
+                .replace("work = '1ms'\n", ""),
                 false,
                 "task.t",
                 "no SCHED_DEADLINE: leave `reservation` out",

@@ -23,6 +23,8 @@ pub(super) struct Before<'a> {
 pub(super) struct Changes {
     /// By phase, in the order of the file.
     pub(super) steps: Vec<Vec<Phase>>,
+    /// The CPUs of each phase.
+    pub(super) places: Vec<Option<CpuSet>>,
     /// The CPUs of all phases, where these are the same.
     pub(super) cpus: Option<CpuSet>,
 }
@@ -56,7 +58,7 @@ impl Changes {
             moves.then_some(Phase::Cpus(*place)).into_iter().chain(schedule.map(Phase::Become)).collect()
         };
         let steps = places.iter().zip(&schedules).map(of_phase).collect();
-        Changes { steps, cpus: if moves { before.cpus } else { first } }
+        Changes { steps, cpus: if moves { before.cpus } else { first }, places }
     }
 }
 

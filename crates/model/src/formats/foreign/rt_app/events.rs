@@ -1,6 +1,6 @@
 //! The events of a thread or a phase as steps of a job.
 
-use surety_units::Nanos;
+use surety_units::{CpuSet, Nanos};
 
 use super::Shared;
 use crate::formats::foreign::Reading;
@@ -118,6 +118,8 @@ pub(super) struct Events<'a> {
     pub(super) instances: u32,
     /// How often each instance comes to the events that are read; `None`: without end.
     pub(super) times: Option<u64>,
+    /// The thread's CPUs then; `None`: those of the run.
+    pub(super) cpus: Option<CpuSet>,
     pub(super) shared: &'a mut Shared,
     pub(super) timers: &'a mut Timers,
 }
@@ -198,8 +200,8 @@ impl Events<'_> {
             Kind::Yield => vec![Phase::Yield],
             Kind::Fork => {
                 let target = name(reading)?;
-                let (task, times) = (self.task, self.times);
-                vec![Phase::Signal(self.shared.forks.note(&target, task, times, &member.span))]
+                let by = (self.task, self.times, self.cpus);
+                vec![Phase::Signal(self.shared.forks.note(&target, by, &member.span))]
             }
             Kind::Unsupported(why) => {
                 reading.wrong(

@@ -1,8 +1,13 @@
 //! `fork`: threads that others begin. One becomes a task with an instance for each time that the event comes, which waits until
 //! it was begun and then does all of its passes as one job.
+//!
+//! A thread is made with the CPUs that the one which makes it has at that moment, and keeps them wherever neither it nor its phase names
+//! any (`set_thread_affinity` in `rt-app.c`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+use surety_units::CpuSet;
 
 use crate::formats::foreign::Reading;
 use crate::workload::{Instances, Phase, Release, Task, TaskBody, Workload, leaves};
@@ -17,6 +22,8 @@ struct Fork {
     /// The task it is in, and how often each instance comes to it; `None`: without end.
     task: String,
     times: Option<u64>,
+    /// The CPUs of that task there; `None`: those of the run.
+    cpus: Option<CpuSet>,
     span: Range<usize>,
 }
 
@@ -27,17 +34,16 @@ pub(super) struct Forks {
 }
 
 impl Forks {
-    /// Notes one, and says which event it raises.
+    /// Notes one of a task, how often each instance comes to it and with which CPUs, and says which event it raises.
     pub(super) fn note(
         &mut self,
         target: &str,
-        task: &str,
-        times: Option<u64>,
+        (task, times, cpus): (&str, Option<u64>, Option<CpuSet>),
         span: &Range<usize>,
     ) -> String {
         let (target, task, span) = (target.to_owned(), task.to_owned(), span.clone());
         let event = event_of(&target);
-        self.list.push(Fork { target, task, times, span });
+        self.list.push(Fork { target, task, times, cpus, span });
         event
     }
 
@@ -61,9 +67,38 @@ impl Forks {
             }
         }
         for (target, (count, span)) in counts {
-            let ours = begun(reading, &threads[target], (target, count, span), workload);
+            let thread = self.with_cpus(reading, target, threads[target].clone());
+            let ours = begun(reading, &thread, (target, count, span), workload);
             workload.tasks.extend(ours);
         }
+    }
+
+    /// A thread as those have it that are begun: with the CPUs of who begins it where it names none.
+    fn with_cpus(&self, reading: &mut Reading, target: &str, mut thread: Task) -> Task {
+        let TaskBody::Phases(phases) = &mut thread.body else { return thread };
+        let places = phases.iter().filter(|phase| matches!(phase, Phase::Cpus(_)));
+        let names_all =
+            places.clone().count() > 0 && places.clone().all(|phase| matches!(phase, Phase::Cpus(Some(_))));
+        if thread.cpus.is_some() || names_all {
+            return thread;
+        }
+        let mut forks = self.list.iter().filter(|fork| fork.target == target);
+        let first = forks.next().and_then(|fork| fork.cpus);
+        if let Some(other) = forks.find(|fork| fork.cpus != first) {
+            let word =
+                |cpus: Option<CpuSet>| cpus.map_or("all of the run".to_owned(), |cpus| cpus.to_string());
+            let message = format!(
+                "`{target}` is forked here with the CPUs {}, and before with {}",
+                word(other.cpus),
+                word(first)
+            );
+            reading.wrong(&other.span, message, Some("give it `cpus`".to_owned()));
+        }
+        for phase in phases.iter_mut().filter(|phase| matches!(phase, Phase::Cpus(None))) {
+            *phase = Phase::Cpus(first);
+        }
+        thread.cpus = first;
+        thread
     }
 }
 
@@ -126,6 +161,7 @@ fn begun(
     while workload.task(&name).is_some() {
         name.push('-');
     }
+    reading.place(format!("task.{name}"), span);
     let wait = Phase::Wait(event_of(target));
     let passes = Phase::Loop { times: thread.jobs, phases: phases.clone() };
     let phases = match thread.jobs {

@@ -35,6 +35,10 @@ impl<'a> Raised<'a> {
     }
 }
 
+/// The kernel would take some orders of the two.
+const BESIDE_CPUS: &str = "SCHED_DEADLINE and CPUs of its own are not played of one thread, though it may have them one after the other: \
+                           the kernel refuses them together";
+
 /// More passes of a loop that takes no time than this are as good as endless.
 const TIMELESS_MAX: u64 = 10_000;
 
@@ -60,8 +64,8 @@ impl Check<'_> {
         }
     }
 
-    /// A step that changes how its thread is scheduled says a policy that kernels have, with a reservation where that needs one and on all
-    /// CPUs of the run.
+    /// A step that changes how its thread is scheduled says a policy that kernels have, with a reservation where that needs one, on all
+    /// CPUs of the run and without `demote`.
     pub(super) fn changes(&mut self, path: &str, task: &Task) {
         let TaskBody::Phases(phases) = &task.body else { return };
         let has_cpus = |phase: &&Phase| matches!(phase, Phase::Cpus(Some(_)));
@@ -69,9 +73,12 @@ impl Check<'_> {
             || matches!(task.instances, Instances::PerCpu(_))
             || task.body.leaves().iter().any(has_cpus);
         self.schedules(&format!("{path}.phases"), phases, confined);
+        if task.reservation.is_some_and(|reservation| reservation.demote) && task.changes().1 {
+            let message = "`demote` beside steps that change the policy is not played".to_owned();
+            self.wrong(path, message, Some("leave one of them out".to_owned()));
+        }
         if task.reservation.is_some() && task.body.leaves().iter().any(has_cpus) {
-            let message = "the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own".to_owned();
-            self.wrong(path, message, Some("leave `cpus` out of its phases".to_owned()));
+            self.wrong(path, BESIDE_CPUS.to_owned(), Some("leave `cpus` out of its phases".to_owned()));
         }
     }
 
@@ -92,10 +99,12 @@ impl Check<'_> {
                     "policy `deadline` needs a reservation",
                     "write `reservation = { runtime = \"5ms\", period = \"40ms\" }`",
                 ),
-                (PolicySpec::Deadline, Some(_)) if confined => (
-                    "the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own",
-                    "leave `cpus` out of the task and its phases",
-                ),
+                (PolicySpec::Deadline, Some(_)) if confined => {
+                    (BESIDE_CPUS, "leave `cpus` out of the task and its phases")
+                }
+                (PolicySpec::Deadline, Some(reservation)) if reservation.demote => {
+                    ("the reservation of a step has no `demote`", "leave it out")
+                }
                 (PolicySpec::Deadline, Some(_)) | (_, None) => continue,
                 (_, Some(_)) => ("a reservation needs the policy `deadline`", "leave one of them out"),
             };
