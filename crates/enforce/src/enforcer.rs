@@ -81,22 +81,7 @@ impl<'a> Enforcer<'a> {
                 self.entries.push(journal.set_scheduler(self.kernel, tid, wanted)?);
             }
         }
-        let found = self.kernel.scheduler(tid)?;
-        if !found.is_result_of(&wanted) {
-            if let Some(slice) = left_out(&wanted, &found)
-                && let Some(release) = self.release_without_slices()
-            {
-                return Err(EnforceError::NoSlices { tid, slice, release });
-            }
-            return Err(EnforceError::NotAsSet { tid, wanted: describe(&wanted), found: describe(&found) });
-        }
-        Ok(())
-    }
-
-    /// The release of the running kernel, where it is one that knows no slices of threads.
-    fn release_without_slices(&self) -> Option<String> {
-        let release = self.kernel.read_text(Path::new(RELEASE)).ok()?;
-        (keeps_slices(&release) == Some(false)).then(|| release.trim().to_owned())
+        verify_scheduler(self.kernel, tid, &wanted)
     }
 
     /// Gives a thread its CPUs and verifies that it has them.
@@ -129,6 +114,29 @@ impl<'a> Enforcer<'a> {
         let undo = |id| journal.undo(self.kernel, id).map(|_: Undone| ());
         self.entries.drain(..).rev().filter_map(|id| undo(id).err()).collect()
     }
+}
+
+/// Whether a thread has what it was given.
+///
+/// # Errors
+/// The kernel took it and did something else, or does not say what the thread has.
+pub fn verify_scheduler(kernel: &dyn Kernel, tid: Tid, wanted: &SchedAttr) -> Result<(), EnforceError> {
+    let found = kernel.scheduler(tid)?;
+    if found.is_result_of(wanted) {
+        return Ok(());
+    }
+    if let Some(slice) = left_out(wanted, &found)
+        && let Some(release) = release_without_slices(kernel)
+    {
+        return Err(EnforceError::NoSlices { tid, slice, release });
+    }
+    Err(EnforceError::NotAsSet { tid, wanted: describe(wanted), found: describe(&found) })
+}
+
+/// The release of the running kernel, where it is one that knows no slices of threads.
+fn release_without_slices(kernel: &dyn Kernel) -> Option<String> {
+    let release = kernel.read_text(Path::new(RELEASE)).ok()?;
+    (keeps_slices(&release) == Some(false)).then(|| release.trim().to_owned())
 }
 
 /// The slice that was asked for, where all else is as asked and there is none.

@@ -14,7 +14,7 @@ mod own_domain;
 mod plan;
 
 pub use attributes::{attr_of_policy, attr_of_reservation, describe};
-pub use enforcer::{EnforceError, Enforcer, Owner};
+pub use enforcer::{EnforceError, Enforcer, Owner, verify_scheduler};
 pub use groups::{ControlGroups, Entered, GroupError};
 pub use inspector::{INSPECTED_EVERY, Inspector, Place, Post, ThreadState};
 pub use order::{Wanted, enforce_all};

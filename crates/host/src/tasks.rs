@@ -9,13 +9,13 @@
 
 use std::sync::Arc;
 
-use surety_enforce::{attr_of_policy, attr_of_reservation};
+use surety_enforce::{attr_of_policy, attr_of_reservation, verify_scheduler};
 use surety_kernel::clock::{self, ThreadTime};
 use surety_kernel::futex::{Event, Waited};
 use surety_kernel::thread::{give_way, set_own_affinity};
 use surety_kernel::tracefs::Marker;
-use surety_kernel::transition::set_own_scheduler;
-use surety_kernel::{KernelError, RealKernel, SchedAttr};
+use surety_kernel::transition::{Left, set_own_scheduler};
+use surety_kernel::{Kernel as _, KernelError, RealKernel, SchedAttr};
 use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{JobMarker, JobUse};
@@ -39,6 +39,8 @@ pub struct TaskRun {
     pub metered: Metered,
     /// Why it ended before its time.
     pub trouble: Option<String>,
+    /// How often it waited to come back to SCHED_DEADLINE, and how long in all.
+    pub waited: (u32, Nanos),
     /// What it took from chains.
     pub(crate) handled: Vec<Handled>,
     /// Whether chains released its jobs.
@@ -100,6 +102,9 @@ pub(crate) struct TaskBodySpec {
     seed: u64,
 }
 
+/// Between two tries to come back to SCHED_DEADLINE while bandwidth is booked of before.
+const BOOKED_LOOK: Nanos = Nanos::MILLISECOND;
+
 /// Room for stamps made before a run begins.
 const ROOM_MAX: u64 = 1 << 26;
 
@@ -121,17 +126,15 @@ impl TaskBodySpec {
 
     /// What is returned when there was no run.
     pub fn not_run(&self) -> TaskRun {
-        self.result(Vec::new(), Metered::default(), (None, None))
-    }
-
-    fn result(
-        &self,
-        stamps: Vec<Stamp>,
-        metered: Metered,
-        (trouble, seat): (Option<String>, Option<Seat<'_>>),
-    ) -> TaskRun {
-        let handled = seat.map(Seat::finish).unwrap_or_default();
-        TaskRun { plan: self.plan.clone(), stamps, metered, trouble, handled, is_fed: self.is_fed() }
+        TaskRun {
+            plan: self.plan.clone(),
+            stamps: Vec::new(),
+            metered: Metered::default(),
+            trouble: None,
+            waited: (0, Nanos::ZERO),
+            handled: Vec::new(),
+            is_fed: self.is_fed(),
+        }
     }
 
     fn is_fed(&self) -> bool {
@@ -156,7 +159,8 @@ impl TaskBodySpec {
             timers: vec![None; self.steps.len()],
             own: Arc::default(),
             seat,
-            owes_until: None,
+            left: None,
+            waited: (0, Nanos::ZERO),
             time: ThreadTime::read(),
             trouble: None,
         };
@@ -183,8 +187,9 @@ impl TaskBodySpec {
                 self.plan.after(job, release, completion)
             };
         }
-        let Thread { meter, trouble, seat, .. } = thread;
-        self.result(stamps, meter.finish(), (trouble, seat))
+        let Thread { meter, trouble, seat, waited, .. } = thread;
+        let handled = seat.map(Seat::finish).unwrap_or_default();
+        TaskRun { stamps, metered: meter.finish(), trouble, waited, handled, ..self.not_run() }
     }
 
     /// The work of each `run` phase of a job by its place among the steps, drawn before the job begins.
@@ -276,8 +281,10 @@ struct Thread<'a> {
     own: Arc<Event>,
     /// Where chains deliver to it.
     seat: Option<Seat<'a>>,
-    /// Before this it must not come back to SCHED_DEADLINE.
-    owes_until: Option<Nanos>,
+    /// What it left behind in SCHED_DEADLINE, where it is not back.
+    left: Option<Left>,
+    /// How often it waited to come back, and how long in all.
+    waited: (u32, Nanos),
     time: ThreadTime,
     trouble: Option<String>,
 }
@@ -398,21 +405,45 @@ impl Thread<'_> {
         }
     }
 
-    /// Is scheduled otherwise; false when the run ended before it could be.
+    /// Is scheduled otherwise; false when the run ended before it could be, or the kernel did something else.
     fn become_scheduled(&mut self, attr: &SchedAttr) -> bool {
-        if attr.policy.is_deadline()
-            && let Some(until) = self.owes_until.take()
-            && !self.sleep_until(until)
-        {
-            return false;
+        if !attr.policy.is_deadline() || self.left.is_none() {
+            return self.set_scheduled(attr).unwrap_or_else(|refusal| self.note(Err(refusal)));
         }
-        match set_own_scheduler(&RealKernel::new(), attr) {
-            Ok(until) => {
-                self.owes_until = until.or(self.owes_until);
-                true
+        let begun = clock::monotonic();
+        let mut until = self.left.and_then(|left| left.owes_until).filter(|until| *until > begun);
+        let (goes_on, has_waited) = loop {
+            if until.is_some_and(|until| !self.sleep_until(until)) {
+                break (false, true);
             }
-            Err(error) => self.note(Err(error)),
+            match self.set_scheduled(attr) {
+                // Beside the bandwidth that is still booked of before there is no room for it.
+                Err(refusal)
+                    if refusal.is_busy()
+                        && self.left.is_some_and(|left| clock::monotonic() < left.booked_until) =>
+                {
+                    until = Some(clock::monotonic() + BOOKED_LOOK);
+                }
+                Err(refusal) => break (self.note(Err(refusal)), until.is_some()),
+                Ok(goes_on) => break (goes_on, until.is_some()),
+            }
+        };
+        if has_waited {
+            self.waited = (self.waited.0 + 1, self.waited.1 + (clock::monotonic() - begun));
         }
+        goes_on
+    }
+
+    /// Asks for it once and reads back what came of it.
+    fn set_scheduled(&mut self, attr: &SchedAttr) -> Result<bool, KernelError> {
+        let kernel = RealKernel::new();
+        let left = set_own_scheduler(&kernel, attr, clock::thread_cpu_time)?;
+        self.left = if attr.policy.is_deadline() { None } else { left.or(self.left) };
+        let verified = verify_scheduler(&kernel, kernel.own_tid(), attr);
+        if let Err(refusal) = &verified {
+            self.trouble = Some(refusal.to_string());
+        }
+        Ok(verified.is_ok())
     }
 
     fn take(&mut self, lock: usize, body: &TaskBodySpec) -> bool {

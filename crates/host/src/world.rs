@@ -40,7 +40,7 @@ use crate::prepared::Prepared;
 use crate::program_threads::ProgramThreads;
 use crate::programs::{self, Programs, Reserved};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
-use crate::returned::{Activity, MemberResult, Returned};
+use crate::returned::{self, Activity, MemberResult, Returned};
 use crate::rights;
 use crate::said::{it_said, last_words};
 use crate::scratch::Scratch;
@@ -188,7 +188,7 @@ impl World for HostWorld<'_> {
         degraded.extend(run.programs.reserved.iter().filter_map(Reserved::objection));
         let results = collect(run.participants);
         prepared.gate.take_left().iter().for_each(|(tid, state)| run.inspector.hear(*tid, state));
-        degraded.extend(troubles(workload, &results));
+        degraded.extend(returned::objections(workload, &results));
         degraded.extend(prepared.end_members());
         let undo_failures = enforcer.undo();
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
@@ -568,21 +568,6 @@ fn collect(participants: Participants) -> Vec<MemberResult> {
         MemberResult { activity: member.activity, tid: member.tid, outcome }
     };
     participants.members.into_iter().map(result_of).collect()
-}
-
-/// Why tasks ended before their time.
-fn troubles(workload: &Workload, results: &[MemberResult]) -> Vec<String> {
-    let of = |result: &MemberResult| match (&result.outcome, result.activity) {
-        (Returned::Sender(sent), Activity::Irq(index)) => {
-            interrupts::sender_objection(&workload.irqs[index], *sent)
-        }
-        (Returned::Synthetic(run), Activity::Task(index)) => {
-            let why = run.trouble.as_ref()?;
-            Some(format!("task.{} ended before its time: {why}", workload.tasks[index].name))
-        }
-        _ => None,
-    };
-    results.iter().filter_map(of).collect()
 }
 
 /// Ends a recording and decodes it.

@@ -1,11 +1,17 @@
 //! Files of rt-app on the kernel that runs the tests: every event comes to its end, and none sooner than it may.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use surety_host::HostWorld;
-use surety_kernel::RealKernel;
+use surety_kernel::{Kernel as _, RealKernel, SchedPolicy};
 use surety_model::formats::foreign::dialect_of;
 use surety_model::record::Record;
 use surety_model::world::{RunOptions, Unobserved, World};
-use surety_units::Nanos;
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
+
+/// Those with reservations one at a time: they share what the kernel admits.
+static RESERVES: Mutex<()> = Mutex::new(());
 
 fn play(text: &str) -> Record {
     let workload = dialect_of("t.json", "")
@@ -79,10 +85,31 @@ fn every_event_ends_and_none_too_soon() {
     assert!(count("waiter") <= 2 * count("broadcaster"));
 }
 
+/// The CPUs and nice values that a thread of this process is seen with as SCHED_BATCH, until it has come and gone.
+fn batch_of_thread(name: &str) -> Vec<(CpuSet, i32)> {
+    let kernel = RealKernel::new();
+    let ends = Instant::now() + Duration::from_secs(20);
+    let (mut found, mut seen) = (None, Vec::new());
+    while Instant::now() < ends {
+        std::thread::sleep(Duration::from_micros(200));
+        let named = |tid: &Tid| kernel.name(*tid).is_ok_and(|other| other == name);
+        found = found.or_else(|| kernel.threads(kernel.own_pid()).ok()?.into_iter().find(named));
+        let Some(tid) = found else { continue };
+        let (Ok(attr), Ok(cpus)) = (kernel.scheduler(tid), kernel.affinity(tid)) else { break };
+        if let SchedPolicy::Batch { nice } = attr.policy
+            && !seen.contains(&(cpus, nice))
+        {
+            seen.push((cpus, nice));
+        }
+    }
+    seen
+}
+
 /// Two threads share a timer of 10 ms: as many passes as it has expiries, and both have some. Their CPUs and policies are those of their
 /// phases, which is what was asked for.
 #[test]
 fn threads_share_a_timer_and_change_with_their_phases() {
+    let seen = std::thread::spawn(|| batch_of_thread("c"));
     let tick = "\"timer\": { \"ref\": \"tick\", \"period\": 10000 }";
     let record = play(&format!(
         "{{ \"tasks\": {{
@@ -99,11 +126,54 @@ fn threads_share_a_timer_and_change_with_their_phases() {
     );
     let (completed, shortest, _) = passes(&record, "c");
     assert!(completed > 1 && shortest >= 2.0, "{completed} {shortest}");
-    assert!(
-        record.in_force.threads.iter().all(|thread| thread.as_requested),
-        "{:?}",
-        record.in_force.threads
-    );
+    let threads = &record.in_force.threads;
+    assert!(threads.iter().all(|thread| thread.as_requested), "{threads:?}");
+    let seen = seen.join().expect("it only looks");
+    let all = RealKernel::new().affinity(Tid(0)).expect("one's own");
+    for expected in [(CpuSet::single(CpuId(0)), 3), (all, 4)] {
+        assert!(seen.contains(&expected), "{expected:?} {seen:?}");
+    }
+}
+
+/// 1 ms of a budget of 2 ms in 20, then 1 ms without one: two passes each period. One that waited a period and more for each return had 9.
+#[test]
+fn a_thread_that_overran_nothing_comes_back_to_its_reservation_at_once() {
+    if RealKernel::new().effective_user() != 0 {
+        return;
+    }
+    let _alone = RESERVES.lock().unwrap_or_else(PoisonError::into_inner);
+    let deadline =
+        "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000, \"dl-period\": 20000, \"run\": 1000";
+    let other = "\"policy\": \"SCHED_OTHER\", \"priority\": -10, \"run\": 1000";
+    let record = play(&format!(
+        "{{ \"tasks\": {{ \"t\": {{ \"phases\": {{ \"a\": {{ {deadline} }}, \"b\": {{ {other} }} }} }} }} }}"
+    ));
+    let (completed, ..) = passes(&record, "t");
+    assert!((25..=85).contains(&completed), "{completed} {:?}", record.degraded);
+    assert!(!record.degraded.iter().any(|why| why.contains("ended before")), "{:?}", record.degraded);
+}
+
+/// A thread of 0.8 for each CPU: the kernel has no room for one more, so one that comes back before its 0-lag time waits, which the record
+/// says.
+#[test]
+fn a_thread_waits_for_the_bandwidth_that_it_left_behind() {
+    let cpus = RealKernel::new().affinity(Tid(0)).expect("one's own").len();
+    if RealKernel::new().effective_user() != 0 || cpus > 7 {
+        return;
+    }
+    let _alone = RESERVES.lock().unwrap_or_else(PoisonError::into_inner);
+    let deadline =
+        "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 80000, \"dl-period\": 100000, \"run\": 20000";
+    let other = "\"policy\": \"SCHED_OTHER\", \"run\": 100";
+    let phases = format!("\"a\": {{ {deadline} }}, \"b\": {{ {other} }}");
+    let record = play(&format!(
+        "{{ \"tasks\": {{ \"t\": {{ \"instance\": {cpus}, \"phases\": {{ {phases} }} }} }} }}"
+    ));
+    let waited =
+        |why: &String| why.contains("task.t waited") && why.contains("to come back to SCHED_DEADLINE");
+    assert!(record.degraded.iter().any(waited), "{:?}", record.degraded);
+    assert!(!record.degraded.iter().any(|why| why.contains("ended before")), "{:?}", record.degraded);
+    assert!(passes(&record, "t").0 > 1);
 }
 
 #[test]

@@ -265,6 +265,11 @@ impl KernelError {
         matches!(self.errno, libc::ESRCH | libc::ENOENT | libc::ENODEV)
     }
 
+    /// Whether what was asked for is taken by others now.
+    pub fn is_busy(&self) -> bool {
+        self.errno == libc::EBUSY
+    }
+
     /// Whether a privilege is missing.
     pub fn is_refused(&self) -> bool {
         matches!(self.errno, libc::EPERM | libc::EACCES)

@@ -225,7 +225,7 @@ impl Transition {
         let until = until.unwrap_or_else(|| now.saturating_add(period * 2));
         if is_runnable {
             if let Some(left) = budget.filter(|left| !left.is_positive()) {
-                self.not_before = forgotten_at(&from, left, now);
+                self.not_before = forgotten_at(&from, TICK - left, now);
             }
             return self.set_leaving();
         }
@@ -240,26 +240,51 @@ impl Transition {
 
 /// When the overrun of a running thread that leaves the class is surely forgotten: the zero-lag time is `overrun T/Q` after a deadline that
 /// is a period away at most. `None` of one that is not in the class.
-fn forgotten_at(from: &SchedAttr, left: Nanos, now: Nanos) -> Option<Nanos> {
+fn forgotten_at(from: &SchedAttr, overrun: Nanos, now: Nanos) -> Option<Nanos> {
     let SchedPolicy::Deadline { runtime, period, .. } = from.policy else { return None };
-    let overrun = (TICK - left).get() as f64;
-    let lag = Nanos::from_f64_rounded(overrun * period.get() as f64 / runtime.get() as f64);
-    Some(now + period + lag.min(period * PERIODS_MAX))
+    let lag = overrun.get() as f64 * period.get() as f64 / runtime.get() as f64;
+    Some(now + period + Nanos::from_f64_rounded(lag).min(period * PERIODS_MAX))
 }
 
-/// Schedules the calling thread otherwise. Where it leaves SCHED_DEADLINE with a budget that may be overrun by now: the instant before
-/// which it must not come back, or it may never run again.
+/// What a thread leaves behind in SCHED_DEADLINE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Before this instant of CLOCK_MONOTONIC it must not come back, or it may never run again: its budget may be overrun.
+    pub owes_until: Option<Nanos>,
+    /// Until this one at the latest its bandwidth stays booked, beside what it asks for when it comes back.
+    pub booked_until: Nanos,
+}
+
+impl Left {
+    /// By the budget that was left when the kernel was asked, where it said so, and what the thread may have used since.
+    fn behind(from: &SchedAttr, (left, used): (Option<Nanos>, Nanos), now: Nanos) -> Option<Left> {
+        let SchedPolicy::Deadline { period, .. } = from.policy else { return None };
+        let overrun = left.map(|left| used - left).filter(|overrun| !overrun.is_negative());
+        let owes_until = overrun.and_then(|overrun| forgotten_at(from, overrun, now));
+        Some(Left { owes_until, booked_until: owes_until.unwrap_or(now + period) })
+    }
+}
+
+/// Schedules the calling thread otherwise, and says what it leaves behind where it leaves SCHED_DEADLINE. `cpu_time` is the clock of the
+/// thread ([`crate::clock::thread_cpu_time`]): reading it has the kernel book what was used until then (`task_sched_runtime` in
+/// `kernel/sched/core.c`), so that what is left of the budget is known to what is used between two readings.
 ///
 /// # Errors
 /// EPERM without the right to it, or for a reservation on some of the CPUs; EBUSY where the reservation is not admitted.
-pub fn set_own_scheduler(kernel: &dyn Kernel, wanted: &SchedAttr) -> Result<Option<Nanos>, KernelError> {
+pub fn set_own_scheduler(
+    kernel: &dyn Kernel,
+    wanted: &SchedAttr,
+    cpu_time: impl Fn() -> Nanos,
+) -> Result<Option<Left>, KernelError> {
     let tid = kernel.own_tid();
     let before = kernel.scheduler(tid)?;
-    let leaves = before.policy.is_deadline() && !wanted.policy.is_deadline();
-    // What was run since the last tick is not in it.
-    let left = leaves.then(|| kernel.budget_left(tid)).flatten().filter(|left| *left < TICK);
+    if !before.policy.is_deadline() || wanted.policy.is_deadline() {
+        return kernel.set_scheduler_directly(tid, wanted).map(|()| None);
+    }
+    let booked = cpu_time();
+    let left = kernel.budget_left(tid);
     kernel.set_scheduler_directly(tid, wanted)?;
-    Ok(left.and_then(|left| forgotten_at(&before, left, kernel.monotonic())))
+    Ok(Left::behind(&before, (left, cpu_time() - booked), kernel.monotonic()))
 }
 
 /// A reservation of bandwidth 0 with the other attributes of `current`.
@@ -417,6 +442,31 @@ mod tests {
             let found = steps(wanted, before, Some(MS(9)), &[Seen::Set]);
             assert_eq!(found, [Step::Set(wanted), Step::Done]);
         }
+    }
+
+    /// A thread that leaves with a budget knows that it owes nothing; one that may have used it up waits as long as the kernel knows it.
+    #[test]
+    fn one_that_leaves_by_itself_owes_only_what_it_may_have_overrun() {
+        let leaves = |budget, used_meanwhile| {
+            let kernel = crate::scripted::ScriptedKernel::new(1);
+            let tid = kernel.own_tid();
+            kernel.set_scheduler_directly(tid, &reserved()).unwrap();
+            kernel.set_budget(tid, budget);
+            let readings = std::cell::Cell::new(MS(0));
+            let clock = || readings.replace(readings.get() + used_meanwhile);
+            let left = set_own_scheduler(&kernel, &fair(), clock).unwrap().expect("it left the class");
+            assert_eq!(kernel.scheduler(tid).unwrap(), fair());
+            let since = |until: Nanos| until - kernel.monotonic();
+            (left.owes_until.map(since), since(left.booked_until))
+        };
+        assert_eq!(leaves(Some(MS(1)), Nanos::from_micros(30)), (None, MS(40)));
+        assert_eq!(leaves(None, MS(1)), (None, MS(40)), "what the kernel does not say is not known");
+        // An overrun of 2 ms is four times that of zero-lag time, behind a period.
+        assert_eq!(leaves(Some(MS(-1)), MS(1)), (Some(MS(48)), MS(48)));
+        assert_eq!(leaves(Some(MS(1)), MS(3)), (Some(MS(48)), MS(48)));
+        assert_eq!(leaves(Some(MS(1)), MS(1)), (Some(MS(40)), MS(40)));
+        let kernel = crate::scripted::ScriptedKernel::new(1);
+        assert_eq!(set_own_scheduler(&kernel, &reserved(), Nanos::default).unwrap(), None, "it enters");
     }
 
     proptest! {

@@ -315,3 +315,22 @@ fn who_is_woken_while_it_falls_asleep_works_as_much_as_it_has_to() {
         );
     }
 }
+
+/// 0.8 of a CPU three times are more than the 1.8 of two CPUs, so one of two threads that leaves after 30 ms comes back when the bandwidth of before is
+/// free: 50 ms of budget are left of 80 in 100, which is 62.5 ms before the deadline. Of 0.4 three times there is room: it comes back at once.
+#[test]
+fn a_thread_that_comes_back_waits_while_there_is_no_room_beside_its_last_bandwidth() {
+    let returns = |runtime: u32| {
+        let deadline = format!(
+            "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": {runtime}, \"dl-period\": 100000, \"run\": 30000"
+        );
+        let other = "\"policy\": \"SCHED_OTHER\", \"run\": 100";
+        let phases = format!("\"a\": {{ {deadline} }}, \"b\": {{ {other} }}");
+        let record =
+            play(&format!("\"t\": {{ \"instance\": 2, \"loop\": 2, \"phases\": {{ {phases} }} }}"), 2);
+        passes(&record, "t")
+    };
+    assert_eq!(returns(80_000), (4, us(30_100), us(37_500)));
+    // From 30.1 ms on the 10 ms that are left, until the tick at 40.5 ms, and 19.6 ms of the next period.
+    assert_eq!(returns(40_000), (4, us(30_100), us(89_600)));
+}

@@ -8,6 +8,7 @@
 //! how those it serves fare. The fair server of `SCHED_DEADLINE` is built on it.
 
 use surety_model::event::JobMarker;
+use surety_model::reservation::Reservation;
 use surety_model::workload::POLICIES;
 use surety_units::Nanos;
 
@@ -70,6 +71,11 @@ pub enum Departure {
 pub trait CpuPolicy {
     /// A thread that may become its own exists, in no queue yet.
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId);
+
+    /// Until when it has no room for a reservation that a thread asks for; `None`: it has.
+    fn refuses_until(&self, _: &Hardware, _thread: ThreadId, _asked: Reservation) -> Option<Nanos> {
+        None
+    }
 
     /// The CPU a new or woken thread goes to.
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, arrival: Arrival) -> usize;

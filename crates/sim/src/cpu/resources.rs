@@ -125,6 +125,11 @@ impl Resources {
         &self.signals[signal].waiters
     }
 
+    /// Has a thread take a step again when it wakes.
+    pub(crate) fn take_again(&mut self, thread: ThreadId, step: Step) {
+        self.woken.push((thread, step));
+    }
+
     /// The step a woken waiter takes again before it goes on.
     pub(crate) fn again(&mut self, thread: ThreadId) -> Option<Step> {
         let place = self.woken.iter().position(|(woken, _)| *woken == thread)?;

@@ -1,6 +1,6 @@
 //! Threads of a [`Machine`] are scheduled otherwise, or given other CPUs, whatever they are doing.
 
-use surety_units::{CpuId, CpuSet};
+use surety_units::{CpuId, CpuSet, Nanos};
 
 use super::Machine;
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId, ThreadState};
@@ -33,11 +33,24 @@ impl<P: Programs> Machine<P> {
         match step {
             Step::Confine(choice) => self.confine(cpu, thread, choice),
             Step::Become(choice) => {
+                if let Some(until) = self.refused_until(thread, choice) {
+                    self.resources.take_again(thread, step);
+                    self.arm_alarm(cpu, thread, until);
+                    self.leave(cpu, thread, Departure::Sleeps);
+                    return false;
+                }
                 self.take_choice(thread, choice);
                 self.is_preempted(cpu, thread)
             }
             _ => false,
         }
+    }
+
+    /// Until when a thread has to wait for the reservation that it asks for.
+    fn refused_until(&self, thread: ThreadId, choice: usize) -> Option<Nanos> {
+        let Scheduling::Deadline(asked) = self.choices.schedules[choice] else { return None };
+        let refusals = self.policies.iter().map(|policy| policy.refuses_until(&self.hardware, thread, asked));
+        refusals.flatten().max()
     }
 
     /// A thread asks to be scheduled otherwise (`sched_setattr`); what a lock lends it, it keeps.

@@ -5,13 +5,15 @@
 //! sees to it that time is booked when the budget ends. A reservation without budget leaves the queue until its
 //! timer fires at the next period, or runs on as a fair thread if it is to be demoted.
 //!
-//! `placement` is on which CPU a thread runs, `lending` who runs on the budget of one that waits for a lock.
+//! `placement` is on which CPU a thread runs, `lending` who runs on the budget of one that waits for a lock, `returning` when one that
+//! left may come back.
 
 mod bandwidth;
 mod entity;
 mod lending;
 mod placement;
 mod queues;
+mod returning;
 mod server;
 
 use std::collections::BTreeMap;
@@ -430,6 +432,10 @@ impl CpuPolicy for Deadline {
         let index = self.add_entity(hardware, reservation, cpu, false);
         self.of_thread.push(u32::try_from(index).expect("fewer than 2^32 entities"));
         self.thread_of.push(thread);
+    }
+
+    fn refuses_until(&self, hardware: &Hardware, thread: ThreadId, asked: Reservation) -> Option<Nanos> {
+        self.booked_until(hardware, thread, asked)
     }
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
