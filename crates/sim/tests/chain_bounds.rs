@@ -247,15 +247,17 @@ fn no_event_takes_longer_than_is_proven() {
 fn both(text: &str, platform: &Platform, name: &str, secs: i64, seed: u64) -> (Result<Nanos, String>, Nanos) {
     let workload = workload(text);
     let options = RunOptions { duration: Nanos::from_secs(secs), seed, ..RunOptions::default() };
-    let analysed = AnalysisWorld::new(platform.clone()).run(&workload, &options, &mut Unobserved).unwrap();
-    let simulated = SimWorld::new(platform.clone()).run(&workload, &options, &mut Unobserved).unwrap();
-    let chain = analysed.activity(name).unwrap();
+    let analysed =
+        AnalysisWorld::new(platform.clone()).run(&workload, &options, &mut Unobserved).expect("it is played");
+    let simulated =
+        SimWorld::new(platform.clone()).run(&workload, &options, &mut Unobserved).expect("it is played");
+    let chain = analysed.activity(name).expect("it is there");
     let bound = chain.response.as_ref().and_then(|response| response.quantile(1.0));
     let bound = bound.ok_or_else(|| match &chain.promised[0].evidence {
         Evidence::NotObservable { because } => because.clone(),
         other => panic!("{other:?}"),
     });
-    (bound, longest(&simulated, name).unwrap())
+    (bound, longest(&simulated, name).expect("events come through"))
 }
 
 /// On CPU 1 the kernel stops realtime threads, `x` among them; the events that wait come to `y` at once, which stands above `z` on CPU 0.
