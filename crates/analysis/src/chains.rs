@@ -10,8 +10,8 @@
 //!   so this one is released at most a period after the delivery, and is done a response later (the reaction time of Davare et al., DAC 2007, and
 //!   Feiertag et al., CRTS 2008). It hands on once in a period.
 //! - Under a fixed priority a job is done in the busy window of all that stand above or beside it ([`busy`]); above all priorities stand the
-//!   reservations, with what each takes at most ([`Supply::at_most_waking`]), and the kernel's fair server, unless what runs above fair threads
-//!   leaves it its budget in every window in which it would act.
+//!   reservations, with what each takes at most ([`Supply::at_most_waking`]), and the kernel's fair server. That acts beside realtime threads that leave
+//!   fair ones time, too: fair threads that come late in a period of which the budget is used up wait for no more than its end.
 //! - A reservation gives a busy window of its thread what it guarantees a thread that always wants the CPU ([`Supply::time_for`]): what a waking
 //!   leaves of a budget is left to a thread that did not sleep, too, or it is a whole budget. With a deadline before the period's end the kernel cuts
 //!   it to `Q/D` of the time to the deadline, rounded down in steps of 2^-20. A stage whose events are as far apart as the budgets of a job finds a whole budget with each.
@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
 use surety_model::workload::{ActivityKind, Late, PolicySpec, Task, Workload};
+use surety_model::world::{Cancel, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos};
 
 use crate::beside::threads_of;
@@ -35,7 +36,7 @@ use crate::edf::ReservedThread;
 use crate::overheads::{Interruption, busy as busy_for, interruptions};
 use crate::schedulability::task::{LONGEST, narrow, wide};
 use crate::supply::Supply;
-use busy::{Longest, below, is_overloaded, longest};
+use busy::{Effort, Longest, below, is_overloaded, longest};
 pub use events::EventStream;
 pub(crate) use record::record;
 use threads::{Releases, Service, Thread, events_of};
@@ -80,17 +81,28 @@ pub struct Ground<'a> {
     pub reserved: &'a [ReservedThread],
     /// Whether each of them has a CPU whenever it wants one.
     pub alone: bool,
+    /// Ends the search.
+    pub cancel: &'a Cancel,
 }
 
 /// The bound of each chain of a workload, or why it has none.
-pub fn bounds(ground: &Ground<'_>) -> Vec<Result<ChainBound, String>> {
+///
+/// # Errors
+/// [`WorldError::Interrupted`].
+pub fn bounds(ground: &Ground<'_>) -> Result<Vec<Result<ChainBound, String>>, WorldError> {
     let mut solver = Solver::new(ground);
-    let mut solved = solver.solve();
-    if ground.platform.fair_server.is_some() && !solver.leaves_servers_idle(&solved) {
-        solver.counts_server = true;
-        solved = solver.solve();
-    }
-    (0..ground.workload.chains.len()).map(|chain| solver.bound(chain, &solved)).collect()
+    // What a stopped thread hands on is not bounded, so that more of them may be stopped.
+    let solved = loop {
+        let solved = solver.solve()?;
+        let new = solver.cpus().into_iter().filter(|cpu| !solver.stopped.contains_key(cpu));
+        let stopped: Vec<(CpuId, String)> =
+            new.filter_map(|cpu| Some((cpu, solver.throttled(&solved, cpu)?))).collect();
+        if stopped.is_empty() {
+            break solved;
+        }
+        solver.stopped.extend(stopped);
+    };
+    Ok((0..ground.workload.chains.len()).map(|chain| solver.bound(chain, &solved)).collect())
 }
 
 /// The threads of a workload with what stands above them.
@@ -100,7 +112,9 @@ struct Solver<'a> {
     threads: Vec<Result<Thread<'a>, String>>,
     /// Of all that is reserved, for what it takes of others.
     supplies: Vec<Supply>,
-    counts_server: bool,
+    /// The CPUs whose realtime threads the kernel may stop, and why.
+    stopped: BTreeMap<CpuId, String>,
+    effort: Effort,
 }
 
 /// A fixed point.
@@ -113,16 +127,16 @@ struct Solved {
 
 impl<'a> Solver<'a> {
     fn new(ground: &'a Ground<'a>) -> Solver<'a> {
-        let Ground { workload, platform, cpus, reserved, alone } = *ground;
+        let Ground { workload, platform, cpus, reserved, alone, .. } = *ground;
         let threads = workload.tasks.iter().map(|task| Thread::of(task, workload, platform, cpus)).collect();
         let supply = |thread: ReservedThread| Supply::new(thread.reservation, platform.enforcement, alone);
         let others = threads_of(platform).into_iter().map(|(_, thread)| thread);
         let supplies = others.chain(reserved.iter().copied()).map(supply).collect();
-        Solver { ground, threads, supplies, counts_server: false }
+        Solver { ground, threads, supplies, stopped: BTreeMap::new(), effort: Effort::new() }
     }
 
     /// Responses and jitters from no jitter on, until both stand.
-    fn solve(&self) -> Solved {
+    fn solve(&self) -> Result<Solved, WorldError> {
         let chains = &self.ground.workload.chains;
         let mut inputs: Vec<Vec<Result<EventStream, String>>> =
             chains.iter().map(|chain| vec![events_of(chain); chain.through.len()]).collect();
@@ -132,18 +146,22 @@ impl<'a> Solver<'a> {
             }
         }
         for _ in 0..ROUNDS {
+            if self.ground.cancel.is_cancelled() {
+                return Err(WorldError::Interrupted);
+            }
             let responses = self.responses(&inputs);
             let next = self.handed_on(&inputs, &responses);
             if next == inputs {
-                return Solved { inputs, responses };
+                return Ok(Solved { inputs, responses });
             }
             inputs = next;
         }
-        let why = format!("jitters and responses still grow after {ROUNDS} rounds");
+        let why =
+            format!("jitters and responses still grow after {ROUNDS} rounds, and the search is given up");
         let all = |stages: Vec<_>| stages.iter().map(|_| Err(why.clone())).collect();
         let inputs: Vec<Vec<Result<EventStream, String>>> = inputs.into_iter().map(all).collect();
         let responses = self.responses(&inputs);
-        Solved { inputs, responses }
+        Ok(Solved { inputs, responses })
     }
 
     /// The thread of a stage.
@@ -199,7 +217,8 @@ impl<'a> Solver<'a> {
                 Ok((thread, Service::Fixed { cpus, is_pinned: true, .. })) => {
                     for cpu in cpus.iter() {
                         let response = self.fixed(place, thread, cpu, inputs);
-                        found.insert((place, Some(cpu)), response);
+                        let is_stopped = |found| self.stopped.get(&cpu).cloned().map_or(Ok(found), Err);
+                        found.insert((place, Some(cpu)), response.and_then(is_stopped));
                     }
                 }
                 Ok(_) | Err(_) => {}
@@ -227,15 +246,21 @@ impl<'a> Solver<'a> {
         let cut = if deadline < period { Nanos::new((deadline.get() >> 20) + 2) } else { Nanos::ZERO };
         let late = busy_for(&platform.overheads).saturating_add(cut);
         let supply = Supply::new(reservation, platform.enforcement, self.ground.alone);
-        let done = |amount: i128| {
-            (amount < wide(LONGEST)).then(|| wide(supply.time_for(narrow(amount)).saturating_add(late)))
+        let done = |amount: i128, _| {
+            self.effort.take(1)?;
+            let window = (amount < wide(LONGEST)).then(|| supply.time_for(narrow(amount)));
+            let why = || format!("its jobs may take more than {LONGEST} of CPU time one after the other");
+            window.map(|window| wide(window.saturating_add(late))).ok_or_else(why)
         };
         let bandwidth = reservation.bandwidth().as_f64();
         let is_overloaded = is_overloaded(streams.iter().map(|stream| (stream, work)), bandwidth);
-        let found = if is_overloaded { None } else { longest(streams, work, done) };
-        let fresh = fresh(streams, work, reservation, overrun).map(|response| response.saturating_add(late));
-        match (found, fresh, streams) {
-            (_, Some(fresh), [stream]) => {
+        let found = if is_overloaded {
+            Err("its events may ask for more than its reservation gives".to_owned())
+        } else {
+            longest(streams, work, done)
+        };
+        match (fresh(streams, work, reservation, overrun, late), streams) {
+            (Some(fresh), [stream]) => {
                 let by_plan = fresh.saturating_add(stream.jitter);
                 let found = found.unwrap_or(Longest { from_event: fresh, from_plan: by_plan });
                 Ok(Longest {
@@ -243,21 +268,28 @@ impl<'a> Solver<'a> {
                     from_plan: found.from_plan.min(by_plan),
                 })
             }
-            (Some(found), ..) => Ok(found),
-            (None, ..) => Err("its events may ask for more than its reservation gives".to_owned()),
+            _ => found,
         }
     }
 }
 
-/// Within so long a job is done that finds a whole budget, where every one does: events come no sooner than the budgets of a job are over.
-fn fresh(streams: &[EventStream], work: Nanos, reservation: Reservation, overrun: Nanos) -> Option<Nanos> {
+/// Within so long a job is done that finds a whole budget, where every one does: events come no sooner than the budgets of a job are over, and the job
+/// before is done, `late` after its last deadline.
+fn fresh(
+    streams: &[EventStream],
+    work: Nanos,
+    reservation: Reservation,
+    overrun: Nanos,
+    late: Nanos,
+) -> Option<Nanos> {
     let Reservation { runtime, deadline, period, .. } = reservation;
     let [stream] = streams else { return None };
     let budgets = work.div_ceil(runtime);
     let between = narrow(stream.earliest(1)).div_floor(period);
     // A budget that ends with the job comes again at the period's end all the same.
     let is_whole = deadline == period || (overrun == Nanos::ZERO && work < runtime * between);
-    (budgets <= between && is_whole).then(|| deadline + period * (budgets - 1))
+    let done = (deadline + period * (budgets - 1)).saturating_add(late);
+    (budgets <= between && is_whole && wide(done) <= stream.earliest(1)).then_some(done)
 }
 
 /// Fixed priorities.
@@ -274,6 +306,7 @@ impl Solver<'_> {
             return Err("it has no fixed priority".to_owned());
         };
         self.unbounded_above(priority)?;
+        self.effort.take(self.threads.len())?;
         let mut above: Vec<(EventStream, Nanos)> = Vec::new();
         for (other, task) in self.ground.workload.tasks.iter().enumerate() {
             let is_above = task.reservation.is_none()
@@ -297,27 +330,29 @@ impl Solver<'_> {
         }
         let platform = self.ground.platform;
         let begun = wide(busy_for(&platform.overheads));
-        let kernel = self.kernels_own(&thread.task.name);
+        let kernel = self.kernels_own(Some(&thread.task.name));
+        let terms = above.len() + kernel.len() + self.supplies.len() + 1;
         let others = |window: i128| {
+            self.effort.take(terms)?;
             let of_threads: i128 = above.iter().map(|(stream, work)| stream.most(window) * wide(*work)).sum();
             let of_kernel: i128 = kernel.iter().map(|one| wide(one.at_most(narrow(window)))).sum();
-            of_threads + of_kernel + self.reserved_at_most(narrow(window)) + begun
+            Ok(of_threads + of_kernel + self.reserved_at_most(narrow(window)) + begun)
         };
         let streams = self.streams(thread, inputs)?;
         let own = streams.iter().map(|stream| (stream, thread.work));
         let all = above.iter().map(|(stream, work)| (stream, *work)).chain(own);
         let reserved = self.supplies.iter().map(|supply| supply.reservation().bandwidth().as_f64());
-        let server = platform.fair_server.filter(|_| self.counts_server);
-        let server = server.map_or(0.0, |s| (s.runtime + platform.tick).get() as f64 / s.period.get() as f64);
-        let found = if is_overloaded(all, 1.0 - server - reserved.sum::<f64>()) {
+        let server = platform
+            .fair_server
+            .map_or(0.0, |s| (s.runtime + platform.tick).get() as f64 / s.period.get() as f64);
+        if is_overloaded(all, 1.0 - server - reserved.sum::<f64>()) {
             // No busy window would end.
-            None
-        } else {
-            longest(&streams, thread.work, |amount| below(amount, others))
-        };
-        found.ok_or_else(|| {
-            "what stands above or beside it, and its own jobs, may take all of the CPU".to_owned()
-        })
+            return Err(
+                "what stands above or beside it, and its own jobs, may take all of the CPU".to_owned()
+            );
+        }
+        // A job takes its work after the one before it.
+        longest(&streams, thread.work, |amount, before| below(amount, before + wide(thread.work), others))
     }
 
     /// What nothing bounds that may stand above a priority, in words.
@@ -351,17 +386,17 @@ impl Solver<'_> {
     }
 
     /// What the kernel's own work takes beside the jobs on a CPU: other wake-ups, timers, ticks.
-    fn kernels_own(&self, name: &str) -> Vec<Interruption> {
+    fn kernels_own(&self, name: Option<&str>) -> Vec<Interruption> {
         let Ground { workload, platform, .. } = *self.ground;
-        let mut found = interruptions(workload, platform, Some(name));
+        let mut found = interruptions(workload, platform, name);
         found.push(Interruption { cost: platform.overheads.tick, distance: platform.tick });
         found
     }
 
-    /// What reservations, and the fair server where it counts, take of a window at most.
+    /// What reservations and the fair server take of a window at most.
     fn reserved_at_most(&self, window: Nanos) -> i128 {
         let most = |supply: &Supply| wide(supply.at_most_waking(window).max(supply.at_most(window)));
-        let server = self.ground.platform.fair_server.filter(|_| self.counts_server).map_or(0, |server| {
+        let server = self.ground.platform.fair_server.map_or(0, |server| {
             // It starts whenever fair threads come, and keeps its deadlines; what it overruns it does not pay back.
             let runtime = server.runtime + self.ground.platform.tick;
             let late = (server.period - runtime).max(Nanos::ZERO) * 2;
@@ -378,7 +413,9 @@ impl Solver<'_> {
         if workload.loads.iter().any(|load| realtime(&load.policy)) {
             return None;
         }
-        let mut most = self.reserved_at_most(window);
+        let kernel = self.kernels_own(None);
+        let mut most = kernel.iter().map(|one| wide(one.at_most(window))).sum::<i128>();
+        most += self.reserved_at_most(window) + wide(busy_for(&self.ground.platform.overheads));
         for (place, task) in workload.tasks.iter().enumerate() {
             if task.reservation.is_some() || !realtime(&task.policy) {
                 continue;
@@ -407,16 +444,6 @@ impl Solver<'_> {
         all.sort_unstable();
         all.dedup();
         all
-    }
-
-    /// Whether fair threads have the budget of their server in every window in which it would act.
-    fn leaves_servers_idle(&self, solved: &Solved) -> bool {
-        let Some(server) = self.ground.platform.fair_server else { return true };
-        let window = server.period - server.runtime;
-        let left = wide(window - server.runtime);
-        self.cpus()
-            .into_iter()
-            .all(|cpu| self.above_fair(solved, cpu, window).is_some_and(|most| most <= left))
     }
 
     /// Why the kernel may stop the realtime threads of a CPU; `None`: it does not.
@@ -512,11 +539,6 @@ impl Solver<'_> {
         let (place, task) = self.stage(chain, stage);
         let thread = self.threads[place].as_ref().map_err(Clone::clone)?;
         let response = self.response(place, thread, &solved.responses)?;
-        if let Service::Fixed { cpus, .. } = &thread.service
-            && let Some(why) = cpus.lowest().and_then(|cpu| self.throttled(solved, cpu))
-        {
-            return Err(why);
-        }
         let (delay, step) = match &thread.releases {
             Releases::Deliveries(_) => {
                 let input = solved.inputs[chain][stage].clone()?;

@@ -116,6 +116,7 @@ impl World for AnalysisWorld {
         }
         let mut platform = self.platform.clone();
         let cpus = chosen_cpus(&platform, options)?;
+        check_cpus(workload, cpus, CpuSet::first(platform.cpus))?;
         platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");
         let mut tasks: Vec<TaskView<'_>> =
             workload.tasks.iter().map(|t| TaskView::of(t, workload, &platform)).collect();
@@ -168,17 +169,39 @@ impl World for AnalysisWorld {
             observer.progress(Nanos::new(i64::try_from(done + 1).unwrap_or(total)), Nanos::new(total));
         }
         let alone = foundation.edf.alone;
-        let ground = Ground { workload, platform: &platform, cpus, reserved: &threads, alone };
-        let chains = chain_bounds(&ground, objection.as_deref());
+        let ground = Ground {
+            workload,
+            platform: &platform,
+            cpus,
+            reserved: &threads,
+            alone,
+            cancel: &options.cancel,
+        };
+        let chains = chain_bounds(&ground, objection.as_deref())?;
         record.activities.extend(beside_tasks(workload, &guaranteed, &chains));
         Ok(record)
     }
 }
 
+/// Refuses tasks on CPUs that are not of the run, as the simulator does.
+fn check_cpus(workload: &Workload, cpus: CpuSet, all: CpuSet) -> Result<(), WorldError> {
+    workload.tasks.iter().try_for_each(|task| {
+        let of_group = workload.cpus_of_group(task.group.as_deref());
+        task.check_cpus(&cpus, of_group, &all).map_err(|why| WorldError::Unsupported {
+            world: "analysis".to_owned(),
+            object: ActivityKind::Task.path(&task.name),
+            why,
+        })
+    })
+}
+
 /// The bounds of chains, where what they stand on is proven.
-fn chain_bounds(ground: &Ground<'_>, objection: Option<&str>) -> Vec<Result<ChainBound, String>> {
+fn chain_bounds(
+    ground: &Ground<'_>,
+    objection: Option<&str>,
+) -> Result<Vec<Result<ChainBound, String>>, WorldError> {
     match objection {
-        Some(why) => vec![Err(format!("no proof: {why}")); ground.workload.chains.len()],
+        Some(why) => Ok(vec![Err(format!("no proof: {why}")); ground.workload.chains.len()]),
         None => chains::bounds(ground),
     }
 }

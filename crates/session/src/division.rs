@@ -56,7 +56,7 @@ pub fn divide(workload: &mut Workload, record: &Record) -> Division {
         let threads = activity.map(|a| a.threads.as_slice()).unwrap_or_default();
         let Some(task) = workload.tasks.iter_mut().find(|task| task.name == name) else { continue };
         if let Some(because) = activity.filter(|_| !names_worker(task)).and_then(untraced) {
-            division.refusals.extend(without_jobs(task, &because));
+            division.refusals.extend(without_promises(task, &because));
         }
         if let TaskBody::Command(program) = &mut task.body {
             let is_one = parts(threads).is_ok_and(|parts| parts.len() < 2) || takes_turns(threads);
@@ -182,11 +182,10 @@ fn untraced(activity: &ActivityRecord) -> Option<String> {
     })
 }
 
-/// Takes the promises about jobs out of a task; what they are refused with.
-fn without_jobs(task: &mut Task, because: &str) -> Vec<Refusal> {
-    let of_jobs: Vec<Promise> =
-        task.promises.extract_if(.., |promise| is_about_jobs(promise.metric)).collect();
-    of_jobs.iter().map(|promise| refusal(&task.name, promise, because.to_owned())).collect()
+/// Takes the promises out of a task; what they are refused with. A share, too: the thread that does the rest would get none of it.
+fn without_promises(task: &mut Task, because: &str) -> Vec<Refusal> {
+    let promises = std::mem::take(&mut task.promises);
+    promises.iter().map(|promise| refusal(&task.name, promise, because.to_owned())).collect()
 }
 
 /// The threads that do the work, the busiest first; `Err`: why they cannot be reserved one by one.
@@ -354,7 +353,7 @@ mod tests {
 
     /// A plan for one of two threads was made where the kernel had left every switch of the other one out of the trace.
     #[test]
-    fn jobs_of_a_program_are_not_promised_where_its_trace_lacks_cpu_time_of_it() {
+    fn nothing_is_promised_of_a_program_where_its_trace_lacks_cpu_time_of_it() {
         let used = |ms| Some(Share { threads: vec![(Nanos::from_millis(ms), None)], span: Nanos::SECOND });
         let promises = ["share >= 10%", "response <= 40ms @ 99%"];
         // As it was: 111 of 153 ms.
@@ -364,7 +363,7 @@ mod tests {
             let (mut workload, mut record) = program(&promises, vec![seen(1, "a", 0, traced)]);
             record.activities[0].share = used(ms);
             let refused = divide(&mut workload, &record).refusals;
-            assert_eq!(refused.len(), usize::from(is_refused), "{traced} of {ms} ms: {refused:?}");
+            assert_eq!(refused.len(), if is_refused { 2 } else { 0 }, "{traced} of {ms} ms: {refused:?}");
             assert_eq!(workload.tasks[0].promises.len(), 2 - refused.len());
             let says_how_much =
                 |r: &Refusal| r.because.contains(&format!("shows {traced}.0 ms of the {ms}.0 ms"));
