@@ -48,7 +48,7 @@ impl AnalysisWorld {
 
 /// Refuses loads whose work is done in interrupts: that runs before every thread, reserved or not, and the supply of a
 /// reservation does not count it. Threads and processes of the loads are below every reservation.
-fn objections(workload: &Workload) -> Vec<WorldError> {
+fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldError> {
     let say = |row: &LoadRow, why: &str| format!("a load of kind `{}` {why}", row.word);
     let mut found = refused_kinds("analysis", workload, |_| None);
     found.extend(workload.simulated_policy().map(|path| WorldError::Unsupported {
@@ -65,6 +65,12 @@ fn objections(workload: &Workload) -> Vec<WorldError> {
         world: "analysis".to_owned(),
         object,
         why: why.to_owned(),
+    }));
+    let lacking = workload.lacking_on(platform).into_iter();
+    found.extend(lacking.map(|(object, why)| WorldError::Unsupported {
+        world: "analysis".to_owned(),
+        object,
+        why,
     }));
     // Of streams something can be said beside them.
     if !workload.streams.iter().any(|stream| !stream.promises.is_empty()) {
@@ -102,7 +108,7 @@ impl World for AnalysisWorld {
     }
 
     fn objections(&self, workload: &Workload) -> Vec<WorldError> {
-        objections(workload)
+        objections(workload, &self.platform)
     }
 
     fn run(
@@ -111,7 +117,9 @@ impl World for AnalysisWorld {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
-        if let Some(objection) = objections(workload).into_iter().chain(late_timers(&self.platform)).next() {
+        if let Some(objection) =
+            objections(workload, &self.platform).into_iter().chain(late_timers(&self.platform)).next()
+        {
             return Err(objection);
         }
         let mut platform = self.platform.clone();
@@ -442,6 +450,19 @@ mod tests {
         let record = world.run(&workload, &RunOptions::default(), &mut Unobserved).unwrap();
         assert_eq!(record.activities.len(), 2);
         record.activities[0].clone()
+    }
+
+    /// A kernel that lacks what a workload asks for runs none of it, so nothing is proven there.
+    #[test]
+    fn what_the_kernel_lacks_is_refused() {
+        let ms = Nanos::from_millis;
+        let task = player(Some(Reservation::implicit(ms(27), ms(40))), &["response <= 40ms @ 99%"]);
+        let workload = Workload { tasks: vec![task], ..Workload::default() };
+        let world = AnalysisWorld::new(Platform::linux_2_6_23(2));
+        let refused = world.run(&workload, &RunOptions::default(), &mut Unobserved).unwrap_err();
+        assert!(refused.to_string().contains("no SCHED_DEADLINE: leave `reservation` out"), "{refused}");
+        assert_eq!(world.objections(&workload).len(), 1);
+        assert!(AnalysisWorld::new(Platform::linux_6_1(2)).objections(&workload).is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use surety_kernel::cpu_group::{CpuHierarchy, GIVEN, GroupQuota, GroupSettings, I
 use surety_kernel::journal::{EntryId, Journal, JournalError};
 use surety_kernel::{Kernel, KernelError};
 use surety_model::workload::Group;
-use surety_units::Tid;
+use surety_units::{CpuSet, Tid};
 use thiserror::Error;
 
 /// Why there are no such groups.
@@ -70,6 +70,15 @@ struct Made {
     path: PathBuf,
     /// What it has, as read back.
     settings: GroupSettings,
+    /// Those of its CPUs that it may use, where it has some of its own (`cpuset.cpus.effective`).
+    effective: Option<CpuSet>,
+}
+
+impl Made {
+    /// What is in force of what it was given.
+    fn in_words(&self) -> String {
+        in_words(&GroupSettings { cpus: self.effective, ..self.settings })
+    }
 }
 
 /// The calling thread in a group, until this is dropped.
@@ -160,7 +169,8 @@ impl<'a> ControlGroups<'a> {
             let (wanted, found) = (in_words(&wanted), in_words(&found));
             return Err(GroupError::NotAsSet { group: group.name.clone(), wanted, found });
         }
-        self.made.insert(group.name.clone(), Made { path, settings: found });
+        let effective = effective.filter(|_| wanted.cpus.is_some());
+        self.made.insert(group.name.clone(), Made { path, settings: found, effective });
         Ok(())
     }
 
@@ -223,14 +233,22 @@ impl<'a> ControlGroups<'a> {
 
     /// What became of a group's settings, where they are others than it was given: another run that ends may take the controller away.
     fn changed(&self, name: &str, made: &Made) -> Option<String> {
-        let became = match self.hierarchy.read(self.kernel, &made.path) {
-            Ok(found) if found == made.settings => return None,
-            Ok(found) => format!("had {} at the end", in_words(&found)),
+        let effective = || match made.effective {
+            Some(_) => self.hierarchy.effective_cpus(self.kernel, &made.path),
+            None => Ok(None),
+        };
+        let found = self.hierarchy.read(self.kernel, &made.path).and_then(|read| Ok((read, effective()?)));
+        let became = match found {
+            Ok((found, effective)) if found == made.settings && effective == made.effective => return None,
+            Ok((found, effective)) => {
+                let now = GroupSettings { cpus: found.cpus.and(effective), ..found };
+                format!("had {} at the end", in_words(&now))
+            }
             Err(error) => format!("could not be read at the end: {error}"),
         };
         Some(format!(
             "group.{name} was given {} and {became}; let no other run end meanwhile",
-            in_words(&made.settings)
+            made.in_words()
         ))
     }
 
@@ -249,10 +267,7 @@ impl<'a> ControlGroups<'a> {
             Version::V2 => 2,
         };
         let of = |(name, made): (&String, &Made)| {
-            (
-                format!("group.{name}"),
-                format!("{} (control groups, version {version})", in_words(&made.settings)),
-            )
+            (format!("group.{name}"), format!("{} (control groups, version {version})", made.in_words()))
         };
         self.made.iter().map(of).collect()
     }

@@ -10,7 +10,7 @@ use surety_kernel::journal::{Journal, RuntimeDir, recover_dead};
 use surety_kernel::scripted::MachineState;
 use surety_kernel::{Kernel, Operation, ScriptedKernel};
 use surety_model::workload::{Group, Quota};
-use surety_units::{Nanos, Tid};
+use surety_units::{CpuSet, Nanos, Tid};
 
 const TOP: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
 const THREADS: [&str; 2] = ["tasks", "cgroup.threads"];
@@ -84,8 +84,8 @@ fn groups() -> Vec<Group> {
 }
 
 /// What a run does with groups: one of our threads goes into one after the other, and a program stays in the innermost.
-fn made(journal: &Journal, kernel: &ScriptedKernel) -> Result<Vec<String>, GroupError> {
-    let mut groups = ControlGroups::make(kernel, journal, &groups())?;
+fn made(journal: &Journal, kernel: &ScriptedKernel, groups: &[Group]) -> Result<Vec<String>, GroupError> {
+    let mut groups = ControlGroups::make(kernel, journal, groups)?;
     drop(groups.entered("ui")?);
     let in_inner = groups.entered("inner")?;
     is_born(kernel, "inner");
@@ -162,7 +162,7 @@ fn each_version_gets_what_was_asked_for_in_its_own_words() {
 fn what_the_kernel_does_not_take_is_said_and_taken_back() {
     let kernel = ScriptedKernel::new(1);
     let (_base, _directory, none) = journal(&kernel);
-    assert!(matches!(made(&none, &kernel), Err(GroupError::NoController)));
+    assert!(matches!(made(&none, &kernel, &groups()), Err(GroupError::NoController)));
     let no_burst = "group.ui was refused: this kernel has no cpu.max.burst; leave `burst` out";
     for (version, file, errno, says) in [
         (1, "cpu.cfs_burst_us", 95, "group.ui was refused"),
@@ -178,7 +178,7 @@ fn what_the_kernel_does_not_take_is_said_and_taken_back() {
         let before = settled(kernel.state());
         let (_base, _directory, journal) = journal(&kernel);
         kernel.fail_on(Operation::Write, file, errno);
-        let error = made(&journal, &kernel).unwrap_err().to_string();
+        let error = made(&journal, &kernel, &groups()).unwrap_err().to_string();
         assert!(error.contains(says), "{file}: {error}");
         kernel.clear_faults();
         drop(journal);
@@ -190,6 +190,9 @@ fn what_the_kernel_does_not_take_is_said_and_taken_back() {
 fn whatever_fails_and_wherever_we_die_no_group_stays() {
     for (version, dies) in [(1, false), (1, true), (2, false), (2, true)] {
         let (mut refused, mut reached_the_end) = (0, false);
+        let mut all = groups();
+        // Of version 2 one of them has CPUs of its own, here all that there are.
+        all[1].cpus = (version == 2).then(|| CpuSet::first(2));
         for at in 0..400 {
             let kernel = machine(version);
             let before = settled(kernel.state());
@@ -199,7 +202,7 @@ fn whatever_fails_and_wherever_we_die_no_group_stays() {
                 true => kernel.die_at(begin + at),
                 false => kernel.fail_at(begin + at, 5),
             }
-            let said = made(&journal, &kernel);
+            let said = made(&journal, &kernel, &all);
             let is_made = said.is_ok();
             refused += usize::from(!is_made);
             let calls = kernel.calls().len() - begin;
@@ -243,6 +246,22 @@ fn what_a_record_has_to_say_of_its_groups_is_said_when_they_are_closed() {
         );
         assert!(!journal.open_entries().is_empty(), "the next start tries again");
     }
+}
+
+/// Of what a group asks for its threads may use what is there: that is in the record, and what became of it.
+#[test]
+fn the_cpus_that_a_group_has_in_force_are_said() {
+    let kernel = machine(2);
+    let (_base, _directory, journal) = journal(&kernel);
+    let all = [Group { cpus: Some(CpuSet::first(4)), ..Group::new("two") }];
+    let mut groups = ControlGroups::make(&kernel, &journal, &all).unwrap();
+    let words = groups.in_words();
+    assert_eq!(words["group.two"], "weight 100, CPUs 0-1 (control groups, version 2)");
+    let files = kernel.state().files;
+    let path = files.keys().find(|path| path.ends_with("cpuset.cpus.effective")).unwrap();
+    kernel.add_file(path, "0");
+    let lost = "group.two was given weight 100, CPUs 0-1 and had weight 100, CPUs 0 at the end; let no other run end meanwhile";
+    assert_eq!(groups.close(), [lost]);
 }
 
 /// Two runs beside each other: the first one gave the controller, and the second one still uses it.

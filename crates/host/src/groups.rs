@@ -6,8 +6,9 @@ use surety_kernel::cpu_group::CpuHierarchy;
 use surety_kernel::facts::SchedulerFacts;
 use surety_kernel::journal::Journal;
 use surety_model::record::ThreadInForce;
-use surety_model::workload::{Load, PolicySpec, Schedule, Task, Workload};
+use surety_model::workload::{Instances, Load, PolicySpec, Schedule, Task, Workload};
 use surety_model::world::WorldError;
+use surety_units::CpuSet;
 
 /// Refuses members of groups that this machine cannot have; what no kernel can is [`Workload::beyond_kernels`].
 ///
@@ -38,6 +39,41 @@ pub(crate) fn check(kernel: &dyn Kernel, has_journal: bool, workload: &Workload)
         Some(object) => refused(object, WHAT, GroupError::NoRealtimeBudget.to_string()),
         None => Ok(()),
     }
+}
+
+/// Refuses groups that have none of the run's CPUs, and threads on each of these in a group that has some of them only: an affinity without a
+/// CPU of its group is EINVAL. What a task says of its CPUs is [`Task::check_cpus`].
+///
+/// # Errors
+/// With the object of the workload, and what to change.
+pub(crate) fn check_cpus(workload: &Workload, run: &CpuSet) -> Result<(), WorldError> {
+    const WHAT: &str = "it would be left without a CPU";
+    let refused = |object: String, remedy: String| {
+        Err(WorldError::MachineFor { object, what: WHAT.to_owned(), remedy })
+    };
+    for group in &workload.groups {
+        let own = workload.cpus_of_group(Some(&group.name));
+        if own.is_some_and(|own| own.intersection(run).is_empty()) {
+            let why = format!(
+                "none of its CPUs is left of those of the groups around it and of the run, {run}; correct `cpus`"
+            );
+            return refused(format!("group.{}", group.name), why);
+        }
+    }
+    let tasks = workload.tasks.iter().map(|t| ("task", &t.name, t.instances, &t.group));
+    let loads = workload.loads.iter().map(|l| ("load", &l.name, l.count, &l.group));
+    for (kind, name, instances, group) in tasks.chain(loads) {
+        let own = workload.cpus_of_group(group.as_deref());
+        if let Some(own) = own.filter(|own| matches!(instances, Instances::PerCpu(_)) && !run.is_subset(own))
+        {
+            let why = format!(
+                "it has threads on each CPU of the run, {run}, and its group has {own}; correct `cpus` of the group, or give \
+                 their number"
+            );
+            return refused(format!("{kind}.{name}"), why);
+        }
+    }
+    Ok(())
 }
 
 /// Who is in a group, by its path in the workload and its group.
@@ -185,6 +221,31 @@ mod tests {
                     assert!(refused.as_ref().is_some_and(|why| why.contains(says)), "{refused:?}: {says}")
                 }
             }
+        }
+    }
+    #[test]
+    fn nobody_is_left_without_a_cpu() {
+        let one = "[[group]]\nname = \"one\"\ncpus = \"1\"\n";
+        let load = |count: &str| {
+            format!("{one}[[load]]\nname = \"l\"\nkind = \"spinners\"\ngroup = \"one\"\n{count}")
+        };
+        let task = |rest: &str| {
+            format!("{one}[[task]]\nname = \"t\"\ngroup = \"one\"\nperiod = \"10ms\"\nwork = \"1ms\"\n{rest}")
+        };
+        for (run, text, says) in [
+            ("0-1", load("count = 2"), None),
+            ("0-1", task(""), None),
+            ("1", load("count = \"per-cpu\""), None),
+            ("0", load("count = 2"), Some("group.one: it would be left without a CPU")),
+            ("2-3", task(""), Some("group.one: it would be left without a CPU")),
+            ("0-1", load("count = \"per-cpu\""), Some("load.l: it would be left without a CPU")),
+            ("0-1", task("instances = \"per-cpu\""), Some("task.t: it would be left without a CPU")),
+        ] {
+            let workload = toml::read("test", &format!("format = 1\n{text}")).unwrap();
+            let refused = check_cpus(&workload, &run.parse().unwrap()).err();
+            let said = refused.map(|why| format!("{}: {why}", why.object().unwrap_or_default()));
+            assert_eq!(said.is_some(), says.is_some(), "{run} {text}: {said:?}");
+            assert!(said.unwrap_or_default().starts_with(says.unwrap_or_default()), "{text}");
         }
     }
 }

@@ -155,6 +155,7 @@ impl World for HostWorld<'_> {
         let workload = &ordered;
         let facts = MachineFacts::tried(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
+        groups::check_cpus(workload, &cpus)?;
         budget::check("host", workload, options, cpus.len() as u32)?;
         let mut prepared = self.prepare(workload, options, (cpus, all_cpus))?;
         let mut degraded = groups::beside_session(prepared.groups.as_ref(), &facts.scheduler, workload);

@@ -9,6 +9,7 @@ mod fault;
 mod group;
 mod io_priority;
 mod irq;
+mod lacks;
 mod link;
 mod load;
 mod phases;

@@ -48,15 +48,20 @@ pub(crate) struct ReservedSet<'a> {
     wanted: Vec<(String, ReservedThread)>,
 }
 
-/// Why nothing of a workload is proven: what it has that is for simulation alone.
-fn unproven(workload: &Workload) -> Option<String> {
+/// Why nothing of a workload is proven: what it has that is for simulation alone, or that the kernel of the machine lacks.
+fn unproven(workload: &Workload, platform: &Platform) -> Option<String> {
+    if let Some(why) = platform.without_reservations() {
+        return Some(why);
+    }
+    let lacking = workload.lacking_on(platform).into_iter().next();
     let policy = workload.simulated_policy();
     let policy = policy.map(|path| format!("{path}: its policy has no analysis; try `surety run --on sim`"));
     let changing = workload.changes_policy();
     let changing = changing.map(|path| {
         format!("{path}: it changes its policy, which no analysis covers; measure it with `surety run`")
     });
-    policy.or(changing).or_else(|| unanalysed_group(workload).map(|(group, why)| format!("{group}: {why}")))
+    let group = unanalysed_group(workload).map(|(group, why)| (group, why.to_owned()));
+    policy.or(changing).or_else(|| group.or(lacking).map(|(object, why)| format!("{object}: {why}")))
 }
 
 impl<'a> ReservedSet<'a> {
@@ -75,7 +80,7 @@ impl<'a> ReservedSet<'a> {
             options,
             // Root domains may put two threads on one CPU though others are free.
             alone: threads <= platform.cpus && platform.root_domains.len() < 2 && !acts,
-            obstacle: lent.or_else(|| unproven(workload)),
+            obstacle: lent.or_else(|| unproven(workload, platform)),
             kept: Vec::new(),
             irqs: Vec::new(),
             handlers: interrupt::handlers(workload, &options.platform),

@@ -633,3 +633,19 @@ fn nothing_is_proven_beside_what_is_simulated_alone() {
         assert!(plan.refusals.iter().all(|refusal| refusal.because.contains(word)), "{:?}", plan.refusals);
     }
 }
+
+/// A kernel without SCHED_DEADLINE gives no reservation, and one without control groups runs no workload with some.
+#[test]
+fn a_kernel_that_lacks_reservations_gets_no_plan() {
+    let text = "format = 1\n[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"\npromise = \"response <= 10ms\"\n";
+    let workload = surety_model::formats::toml::read("t", text).unwrap();
+    let changes: surety_model::platform::PlatformChanges =
+        "class-order=deadline+realtime+cfs-2.6.23,autogroup=off,fair-server=off".parse().unwrap();
+    let changed = changes.on(&Platform::linux_6_18(1)).unwrap();
+    for platform in [Platform::linux_2_6_23(1), changed] {
+        let plan = plan(&workload, &BTreeMap::new(), &PlanOptions::new(platform));
+        assert!(plan.reservations.is_empty() && plan.refusals.len() == 1, "{:?}", plan.reservations);
+        let why = &plan.refusals[0].because;
+        assert!(why.contains("no SCHED_DEADLINE: name another fair class"), "{why}");
+    }
+}

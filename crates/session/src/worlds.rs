@@ -361,7 +361,7 @@ impl<'a> Worlds<'a> {
             }
         };
         self.means.platform.on(&platform).map_err(|why| WorldError::Machine {
-            what: format!("{} cannot be changed to {why}", platform.name),
+            what: format!("{} cannot have {}: {why}", platform.name, self.means.platform),
             remedy: "change --platform".to_owned(),
         })
     }

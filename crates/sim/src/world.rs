@@ -380,6 +380,22 @@ impl Measured<'_> {
     }
 }
 
+/// What was held against its rules alone, in words.
+fn unvalidated(platform: &Platform, stage: &Stage) -> Option<String> {
+    let rows = stage.schedulers.iter().filter(|row| row.is_of_no_kernel()).map(|row| row.word);
+    let lends = platform.bandwidth_inheritance.then_some("bandwidth inheritance");
+    let of_no_kernel: Vec<&str> = rows.chain(lends).collect();
+    let mut said = Vec::new();
+    if !of_no_kernel.is_empty() {
+        let names = of_no_kernel.join(", ");
+        said.push(format!("{names}: no kernel of the lab has it, held against its rules alone"));
+    }
+    if let Some(topology) = platform.topology {
+        said.push(format!("scheduling domains of {topology}: held against their rules alone"));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
 /// What timers did to each CPU.
 fn timers_of(stage: &Stage) -> Vec<CpuTimers> {
     let of = |(cpu, counts): (u32, TimerCounts)| {
@@ -434,15 +450,7 @@ impl SimWorld {
         if !platform.overheads.are_none() {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
         }
-        let unvalidated: Vec<&str> =
-            stage.schedulers.iter().filter(|row| row.is_of_no_kernel()).map(|row| row.word).collect();
-        if !unvalidated.is_empty() {
-            let words = format!(
-                "{}: no kernel of the lab has it, held against its rules alone",
-                unvalidated.join(", ")
-            );
-            environment.insert("unvalidated".to_owned(), words);
-        }
+        environment.extend(unvalidated(platform, stage).map(|words| ("unvalidated".to_owned(), words)));
         if !platform.features.is_empty() {
             environment.insert("features".to_owned(), platform.features.join(" "));
         }

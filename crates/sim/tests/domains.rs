@@ -210,10 +210,27 @@ fn section() -> impl Strategy<Value = String> {
     })
 }
 
+/// Where CPUs share things is not held against a kernel, and not heeded by MuQSS.
+#[test]
+fn a_record_says_of_domains_that_they_are_unvalidated() {
+    let text = "format = 1\n[[task]]\nname = 't'\nperiod = '10ms'\nwork = '1ms'\n";
+    let workload = surety_model::formats::toml::read("test", text).unwrap();
+    let options = RunOptions { duration: ms(50), warm_up: ms(0), ..RunOptions::default() };
+    let run = |platform| SimWorld::new(platform).run(&workload, &options, &mut Unobserved);
+    let record = run(divided("linux-6.18", 4, 2, None, 1)).unwrap();
+    let said = &record.in_force.environment["unvalidated"];
+    assert_eq!(said, "scheduling domains of smt=2,nodes=1: held against their rules alone");
+    let plain = run(Platform::linux_6_18(4)).unwrap();
+    assert!(!plain.in_force.environment.contains_key("unvalidated"));
+    let schedulers = vec!["deadline".to_owned(), "muqss".to_owned()];
+    let refused = run(Platform { schedulers, ..divided("linux-6.18", 4, 2, None, 1) }).unwrap_err();
+    assert!(refused.to_string().contains("MuQSS is simulated on CPUs that share all they have"), "{refused}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// One domain of two CPUs that is said is that of a machine of which nothing is said: two ways to the same decisions, event by event. Of
+    /// One domain of two CPUs that is said is that of a machine of which nothing is said, where all threads may use both: two ways to the same decisions, event by event. Of
     /// more CPUs, one with a lone thread hides another one with room and several from the kernel, and where nothing is said it does not.
     #[test]
     fn one_domain_is_one_however_it_is_told(
@@ -281,7 +298,10 @@ fn threads_stay_on_the_cpus_of_their_group() {
     }
     for (text, says) in [
         (text.replace("\"0-1\"", "\"0\""), "group.inner"),
-        (text.replace("work = \"5ms\"", "work = \"5ms\"\ncpus = \"2\""), "its own are none of its group's"),
+        (
+            text.replace("work = \"5ms\"", "work = \"5ms\"\ncpus = \"2\""),
+            "it is given the CPUs 2, and its group has 0-1",
+        ),
         (
             text.replace(
                 "work = \"5ms\"",

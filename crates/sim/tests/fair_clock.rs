@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use surety_model::formats::toml;
 use surety_model::platform::Platform;
 use surety_model::workload::PolicySpec;
-use surety_model::world::World as _;
+use surety_model::world::{RunOptions, Unobserved, World as _};
 use surety_sim::SimWorld;
 use surety_sim::cpu::hardware::{Scheduling, ThreadId};
 use surety_sim::cpu::program::Step;
@@ -88,6 +88,27 @@ fn who_wakes_has_to_be_half_a_granularity_before_the_running_one() {
         bench.run(ms(50));
         assert_eq!(bench.finished(thread)[2], end, "{scheduling} {at}");
     }
+}
+
+/// What a step asks for counts from there on. Who changes its policy lets the other go first, to 6 ms, works to 7.5 and wakes at 11.5: there it takes over at once,
+/// or as `SCHED_BATCH` on the tick of 13.
+#[test]
+fn who_becomes_batch_wakes_as_batch() {
+    let longest = |policy: &str, step: &str| {
+        let text = format!(
+            "format = 1\n[[task]]\nname = 'a'\nperiod = '1s'\npolicy = '{policy}'\n\
+             phases = [{step} {{ run = '1500us' }}, {{ sleep = '4ms' }}, {{ run = '200us' }}]\n\
+             [[load]]\nname = 'l'\nkind = 'spinners'\ncount = 1\n"
+        );
+        let workload = toml::read("test", &text).unwrap();
+        let platform = Platform { tick: ms(1), tick_phase: Some(Nanos::ZERO), ..Platform::linux_2_6_23(1) };
+        let options = RunOptions { duration: ms(900), warm_up: Nanos::ZERO, ..RunOptions::default() };
+        let record = SimWorld::new(platform).run(&workload, &options, &mut Unobserved).unwrap();
+        record.activity("a").unwrap().response.as_ref().unwrap().quantile(1.0).unwrap()
+    };
+    let becomes = |policy, step: &str| longest(policy, &format!("{{ policy = '{step}' }},"));
+    assert_eq!((longest("fair", ""), longest("batch", "")), (us(5_700), us(12_200)));
+    assert_eq!((becomes("batch", "fair"), becomes("fair", "batch")), (us(11_700), us(13_200)));
 }
 
 /// A new thread is owed nothing: its key is the fair clock, 10.5, where the spinner's is 10. It waits for the next tick, where the spinner,

@@ -87,6 +87,21 @@ fn a_holder_that_sleeps_lets_servers_sleep() {
     assert_eq!(ends(&bench, waiter)[1..], [13, 22]);
 }
 
+/// Who yields gives up the budget that it runs on, be it lent: from 1 on that is the waiter's of 4 ms in 10, which is gone at 2 until 11. The
+/// holder goes on with the 1 ms of its own that is left, and gives the lock back at 3.
+#[test]
+fn who_yields_gives_up_what_is_lent() {
+    let mut bench = bench(true);
+    let lock = bench.machine.add_lock(true);
+    let holder = [Step::Lock(lock), Step::Run(ms(2)), Step::Yield, Step::Run(ms(1)), Step::Unlock(lock)];
+    let holder = bench.spawn(reserved(ms(2), ms(20)), ms(0), &holder);
+    let section = [Step::Lock(lock), Step::Run(ms(1)), Step::Unlock(lock)];
+    let waiter = bench.spawn(reserved(ms(4), ms(10)), ms(1), &section);
+    bench.run(ms(100));
+    assert_eq!(ends(&bench, holder)[1..4], [2, 2, 3]);
+    assert_eq!(ends(&bench, waiter)[1], 12);
+}
+
 /// A ring lends nothing, and the run ends.
 #[test]
 fn a_ring_lends_nothing() {
@@ -133,6 +148,8 @@ fn what_is_not_lent_is_refused() {
         assert!(refused.to_string().contains(why), "{refused}");
     }
     let record = SimWorld::new(lends(1)).run(&text(own, ""), &options(1, 1), &mut Unobserved).unwrap();
+    let said = &record.in_force.environment["unvalidated"];
+    assert!(said.starts_with("bandwidth inheritance: no kernel of the lab has it"), "{said}");
     assert_eq!(record.activity("b").unwrap().completed, 50);
 }
 

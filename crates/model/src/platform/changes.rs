@@ -35,14 +35,14 @@ pub const KEYS: &[KeyRow] = &[
         word: "smt",
         value: "N",
         example: "2",
-        about: "CPUs of a core, with the next numbers: hardware threads; 1 otherwise",
+        about: "hardware threads per core, with consecutive numbers (PCs often number siblings i and i+N/2, which is not simulated) [default: 1]",
         set: |platform, value| part(value).map(|smt| platform.topology.get_or_insert_default().smt = smt),
     },
     KeyRow {
         word: "llc",
         value: "N",
         example: "4",
-        about: "CPUs of a last-level cache, with the next numbers; all of a node otherwise",
+        about: "CPUs per last-level cache, with consecutive numbers [default: all of a node]",
         set: |platform, value| {
             part(value).map(|llc| platform.topology.get_or_insert_default().llc = Some(llc))
         },
@@ -51,7 +51,7 @@ pub const KEYS: &[KeyRow] = &[
         word: "nodes",
         value: "N",
         example: "2",
-        about: "NUMA nodes, each with as many CPUs; 1 otherwise",
+        about: "NUMA nodes, all with the same number of CPUs, consecutive ones [default: 1]",
         set: |platform, value| {
             part(value).map(|nodes| platform.topology.get_or_insert_default().nodes = nodes)
         },
@@ -381,8 +381,8 @@ impl PlatformChanges {
     /// The first change that this machine cannot have, and what it may be.
     pub fn on(&self, platform: &Platform) -> Result<Platform, String> {
         let changed = self.carried_out(platform)?;
-        if let Some(topology) = &changed.topology {
-            topology.check(changed.cpus)?;
+        if let Some(why) = changed.topology_objection() {
+            return Err(why);
         }
         Ok(changed)
     }
@@ -484,6 +484,16 @@ mod tests {
             Enforcement::Tick(Nanos::MILLISECOND),
             "in whichever order they are written"
         );
+    }
+
+    /// Each root domain would be a machine of its own with the topology of all.
+    #[test]
+    fn root_domains_and_a_topology_are_not_had_together() {
+        let parts = |changes: &str| {
+            changes.parse::<PlatformChanges>().unwrap().on(&Platform::linux_6_18(4).partitioned(&[2, 2]))
+        };
+        assert!(parts("llc=2").unwrap_err().contains("leave the topology out, or say `cpus=N`"));
+        assert!(parts("llc=2,cpus=4").is_ok() && parts("hz=1000").is_ok());
     }
 
     /// Features are those of the fair class that the machine has with the other changes.

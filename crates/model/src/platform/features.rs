@@ -19,11 +19,13 @@ pub struct Feature {
     pub fixed: Option<&'static str>,
 }
 
-/// Something of a workload that the kernels of a fair class do not have.
+/// Something of a workload or a machine that the kernels of a fair class do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
     Groups,
     LatencyNice,
+    FairServer,
+    RealtimeLimit,
     Reservations,
 }
 
@@ -38,7 +40,7 @@ pub struct FairVersion {
     pub is_validated: bool,
     /// The number of CPUs up to which its slices grow with them.
     pub scales_to: u32,
-    /// What of a workload it has nothing for.
+    /// What it has nothing for.
     pub lacks: &'static [Lacks],
     pub features: &'static [Feature],
 }
@@ -199,7 +201,13 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "2.6.23",
         is_validated: false,
         scales_to: u32::MAX,
-        lacks: &[Lacks::Groups, Lacks::LatencyNice, Lacks::Reservations],
+        lacks: &[
+            Lacks::Groups,
+            Lacks::LatencyNice,
+            Lacks::FairServer,
+            Lacks::RealtimeLimit,
+            Lacks::Reservations,
+        ],
         features: &[
             on("FAIR_SLEEPERS"),
             fixed("SLEEPER_AVG", false, LOADS),
@@ -254,9 +262,12 @@ impl Platform {
         set.map_or(is_on, |(_, is_on)| is_on)
     }
 
-    /// Whether its fair class, with the features that are set, is one of a kernel that the simulator was held against.
+    /// Whether its fair class, with the features that are set and over CPUs that share what they do, is one of a kernel that the simulator
+    /// was held against.
     pub fn is_fair_class_validated(&self) -> bool {
-        self.features.is_empty() && self.fair_version().is_some_and(|version| version.is_validated)
+        self.topology.is_none()
+            && self.features.is_empty()
+            && self.fair_version().is_some_and(|version| version.is_validated)
     }
 
     /// Sets features of the fair class, each by its name, with `NO_` before one that is to be off.
@@ -298,7 +309,7 @@ impl Platform {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::PROFILES;
+    use crate::platform::{PROFILES, Topology};
 
     fn set(platform: &Platform, words: &[&str]) -> Result<Vec<String>, String> {
         let mut platform = platform.clone();
@@ -346,6 +357,8 @@ mod tests {
         assert!(set(&muqss, &["PLACE_LAG"]).unwrap_err().contains("MuQSS"));
         assert!(!changed_or_plain(&["NEXT_BUDDY"]).is_fair_class_validated());
         assert!(changed_or_plain(&["RUN_TO_PARITY"]).is_fair_class_validated());
+        let divided = Platform { topology: Some(Topology::default()), ..Platform::linux_6_18(1) };
+        assert!(!divided.is_fair_class_validated(), "no kernel was held against its domains");
         assert!(Platform::linux_6_6(1).in_words().contains("fair class unvalidated"));
     }
 

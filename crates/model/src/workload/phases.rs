@@ -230,7 +230,7 @@ impl Task {
         (any(|phase| matches!(phase, Phase::Cpus(_))), any(|phase| matches!(phase, Phase::Become(_))))
     }
 
-    /// Whether its CPUs are among those of the run, `cpus`, those of its steps some of its group's, and whether it may become what its
+    /// Whether its CPUs and those of its steps are among those of the run, `cpus`, and some of them its group's, and whether it may become what its
     /// steps say on a machine with `all`.
     ///
     /// # Errors
@@ -242,12 +242,13 @@ impl Task {
             _ => None,
         });
         let none_of_group = |own: &CpuSet| group.filter(|group| own.intersection(group).is_empty());
-        if let Some((own, group)) = later.clone().find_map(|own| Some((own, none_of_group(&own)?))) {
+        let mut all_own = self.cpus.into_iter().chain(later);
+        if let Some((own, group)) = all_own.clone().find_map(|own| Some((own, none_of_group(&own)?))) {
             return Err(format!(
-                "a step gives it the CPUs {own}, and its group has {group}; correct `cpus` of one of them"
+                "it is given the CPUs {own}, and its group has {group}; correct `cpus` of one of them"
             ));
         }
-        if let Some(own) = self.cpus.into_iter().chain(later).find(|own| !own.is_subset(cpus)) {
+        if let Some(own) = all_own.find(|own| !own.is_subset(cpus)) {
             return Err(format!("its CPUs {own} are not all among those of the run, {cpus}; correct `cpus`"));
         }
         if group.unwrap_or(*cpus).intersection(cpus) == *all {
@@ -322,6 +323,20 @@ mod tests {
         let workload = Workload { tasks: vec![task], ..Workload::default() };
         assert_eq!((workload.parties("b", 2), workload.parties("c", 2)), (6, 0));
         assert_eq!(workload.tasks[0].waits_inside().as_deref(), Some("barrier `b`"));
+    }
+
+    /// With an affinity and a cpuset that share no CPU the kernel refuses the thread (EINVAL).
+    #[test]
+    fn a_task_has_cpus_of_its_group() {
+        let cpus = |text: &str| text.parse::<CpuSet>().unwrap();
+        let mut task = Task::periodic("t", Nanos::SECOND, TimeDistribution::Constant(Nanos::SECOND));
+        let check = |task: &Task, group| task.check_cpus(&cpus("0-3"), Some(cpus(group)), &cpus("0-3"));
+        assert_eq!(check(&task, "1"), Ok(()));
+        task.cpus = Some(cpus("0-1"));
+        assert_eq!(check(&task, "1-2"), Ok(()));
+        assert!(check(&task, "2-3").unwrap_err().contains("given the CPUs 0-1, and its group has 2-3"));
+        task.body = TaskBody::Phases(vec![Phase::Cpus(Some(cpus("3")))]);
+        assert!(check(&task, "1-2").unwrap_err().contains("given the CPUs 3, and its group has 1-2"));
     }
 
     #[test]

@@ -454,6 +454,8 @@ impl<P: Programs> Machine<P> {
                 }
                 Step::SleepUntil(_) => {}
                 Step::Lock(lock) => {
+                    // One taken from whoever it was handed to lends nothing anew: that one was less important with all that its waiters
+                    // lend, and what these lend goes to the new holder as soon as that one runs and waits itself.
                     if !self.resources.lock(&self.hardware, lock, thread) {
                         self.leave(cpu, thread, Departure::Sleeps);
                         self.inherit(lock);

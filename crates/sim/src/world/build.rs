@@ -3,7 +3,6 @@
 mod changes;
 pub(super) mod disks;
 mod groups;
-mod lacks;
 mod lends;
 mod streams;
 mod units;
@@ -204,25 +203,25 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
             "MuQSS has no latency nice; leave it out, or name another fair class in `class-order`".to_owned();
         WorldError::Unsupported { world: NAME.to_owned(), object, why }
     }));
-    if let Some(version) = platform.fair_version() {
-        found.extend(
-            lacks::lacking(workload, platform, version)
-                .into_iter()
-                .map(|(object, why)| WorldError::Unsupported { world: NAME.to_owned(), object, why }),
-        );
-    }
+    let lacking = workload.lacking_on(platform).into_iter();
+    found.extend(lacking.map(|(object, why)| WorldError::Unsupported {
+        world: NAME.to_owned(),
+        object,
+        why,
+    }));
     found
 }
 
 /// Why the CPUs of a machine cannot be simulated as they share things.
 fn topology_objection(platform: &Platform) -> Option<WorldError> {
-    let topology = platform.topology?;
-    let why = if platform.root_domains.len() > 1 {
-        "several root domains whose CPUs share caches in several ways are not simulated: leave out the topology, or say `cpus=N`"
+    platform.topology?;
+    let is_unheeded = platform.fair_version().is_none();
+    let unheeded = is_unheeded.then(|| {
+        "MuQSS is simulated on CPUs that share all they have: leave `smt`, `llc` and `nodes` out, or name another fair class in \
+         `class-order`"
             .to_owned()
-    } else {
-        topology.check(platform.cpus).err()?
-    };
+    });
+    let why = platform.topology_objection().or(unheeded)?;
     Some(WorldError::Unsupported { world: NAME.to_owned(), object: "platform.topology".to_owned(), why })
 }
 

@@ -296,6 +296,10 @@ fn load_of((queues, of_thread): (&Queues, &[usize]), thread: ThreadId) -> i64 {
     load
 }
 
+fn is_batch(asked: &Scheduling) -> bool {
+    matches!(asked, Scheduling::Policy(PolicySpec::Batch { .. }))
+}
+
 /// Whether a thread would wait for the quota of a group on a CPU (`throttled_lb_pair`).
 fn is_held_at(queues: &Queues, hardware: &Hardware, thread: ThreadId, cpu: usize) -> bool {
     queues.queues[queue_of(queues.cpus, hardware.thread(thread).group, cpu)].is_held()
@@ -313,7 +317,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let queue = queue_of(self.cpus, t.group, t.cpu);
         let mut entity = Entity::new(weight::of(&t.asked), slice, queue);
         entity.thread = Some(thread);
-        entity.is_batch = matches!(t.asked, Scheduling::Policy(PolicySpec::Batch { .. }));
+        entity.is_batch = is_batch(&t.asked);
         let place = self.queues.entities.len();
         self.balance.admit(t.cpu, hardware.now());
         self.of_thread.push(place);
@@ -341,6 +345,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
             self.queues.reweight(entity, weight::of(&t.scheduling));
             if arrival == Arrival::Changed {
                 self.take_slice(hardware, thread);
+                let asked = hardware.thread(thread).asked;
+                self.queues.entities[entity].is_batch = is_batch(&asked);
             }
         }
         let was_delayed = self.queues.entities[entity].delayed;
