@@ -18,7 +18,7 @@ use surety_model::world::{
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
-use crate::beside::{realtime, reserved_thread, served};
+use crate::beside::{check_cpus, realtime, reserved_thread, served};
 use crate::cbs::in_order;
 use crate::chains::{self, ChainBound, Ground};
 use crate::edf::ReservedThread;
@@ -177,32 +177,9 @@ impl World for AnalysisWorld {
             alone,
             cancel: &options.cancel,
         };
-        let chains = chain_bounds(&ground, objection.as_deref())?;
+        let chains = chains::bounds(&ground, objection.as_deref())?;
         record.activities.extend(beside_tasks(workload, &guaranteed, &chains));
         Ok(record)
-    }
-}
-
-/// Refuses tasks on CPUs that are not of the run, as the simulator does.
-fn check_cpus(workload: &Workload, cpus: CpuSet, all: CpuSet) -> Result<(), WorldError> {
-    workload.tasks.iter().try_for_each(|task| {
-        let of_group = workload.cpus_of_group(task.group.as_deref());
-        task.check_cpus(&cpus, of_group, &all).map_err(|why| WorldError::Unsupported {
-            world: "analysis".to_owned(),
-            object: ActivityKind::Task.path(&task.name),
-            why,
-        })
-    })
-}
-
-/// The bounds of chains, where what they stand on is proven.
-fn chain_bounds(
-    ground: &Ground<'_>,
-    objection: Option<&str>,
-) -> Result<Vec<Result<ChainBound, String>>, WorldError> {
-    match objection {
-        Some(why) => Ok(vec![Err(format!("no proof: {why}")); ground.workload.chains.len()]),
-        None => chains::bounds(ground),
     }
 }
 
