@@ -44,6 +44,21 @@ impl AnalysisWorld {
     pub fn new(platform: Platform) -> AnalysisWorld {
         AnalysisWorld { platform }
     }
+
+    /// What of a workload on these CPUs ends every proof.
+    fn unproven(&self, workload: &Workload, cpus: CpuSet) -> Option<String> {
+        if workload.is_reserved() && cpus.len() < self.platform.cpus as usize {
+            let (affinity, span) = (Box::new(cpus), Box::new(CpuSet::first(self.platform.cpus)));
+            return Some(AdmissionError::Affinity { affinity, span }.to_string());
+        }
+        if let Some(lent) = lent_reservation(workload, |task| task.reservation.is_some()) {
+            return Some(lent);
+        }
+        if let Some(irq) = workload.irqs.iter().find(|irq| irq.reservation.is_some()) {
+            return Some(format!("the demand of the reserved interrupt thread {} is not analysed", irq.name));
+        }
+        interrupts(workload)
+    }
 }
 
 /// Refuses loads whose work is done in interrupts: that runs before every thread, reserved or not, and the supply of a
@@ -126,22 +141,7 @@ impl World for AnalysisWorld {
         let realtime = realtime(workload, &platform, |task| task.reservation.is_none());
         platform.realtime = with_streams(realtime, workload, &platform, |stream| stream.batch.is_some());
         let foundation = Foundation::of(&threads, &platform);
-        let objection = foundation.objection().or_else(|| {
-            if workload.is_reserved() && platform.cpus < self.platform.cpus {
-                let (affinity, span) = (Box::new(cpus), Box::new(CpuSet::first(self.platform.cpus)));
-                return Some(AdmissionError::Affinity { affinity, span }.to_string());
-            }
-            if let Some(lent) = lent_reservation(workload, |task| task.reservation.is_some()) {
-                return Some(lent);
-            }
-            if let Some(irq) = workload.irqs.iter().find(|irq| irq.reservation.is_some()) {
-                return Some(format!(
-                    "the demand of the reserved interrupt thread {} is not analysed",
-                    irq.name
-                ));
-            }
-            interrupts(workload)
-        });
+        let objection = foundation.objection().or_else(|| self.unproven(workload, cpus));
         let bare = Platform { enforcement: self.platform.enforcement, ..platform.clone() };
         let guaranteed = Guaranteed::of(workload, &threads, &bare);
 
