@@ -7,8 +7,11 @@
 use surety_model::modes::modes_of;
 use surety_model::platform::{OtherReservation, Platform, RealtimeDemand};
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Instances, Load, Phase, PolicySpec, Task, TaskBody, Work, Workload};
-use surety_units::Nanos;
+use surety_model::workload::{
+    ActivityKind, Instances, Load, Phase, PolicySpec, Task, TaskBody, Work, Workload,
+};
+use surety_model::world::WorldError;
+use surety_units::{CpuSet, Nanos};
 
 use crate::edf::ReservedThread;
 use crate::overheads;
@@ -135,6 +138,19 @@ pub(crate) fn served(
         late: task.late,
         reservation: Reservation { runtime, ..reservation },
         enforcement: overheads::enforcement(platform),
+    })
+}
+
+/// Refuses tasks on CPUs that are not among those of the run, as the simulator does; `all`: those of the machine.
+///
+/// # Errors
+/// [`WorldError::Unsupported`].
+pub(crate) fn check_cpus(workload: &Workload, cpus: CpuSet, all: CpuSet) -> Result<(), WorldError> {
+    workload.tasks.iter().try_for_each(|task| {
+        let of_group = workload.cpus_of_group(task.group.as_deref());
+        let object = ActivityKind::Task.path(&task.name);
+        let refused = |why| WorldError::Unsupported { world: "analysis".to_owned(), object, why };
+        task.check_cpus(&cpus, of_group, &all).map_err(refused)
     })
 }
 

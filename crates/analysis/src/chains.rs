@@ -85,11 +85,17 @@ pub struct Ground<'a> {
     pub cancel: &'a Cancel,
 }
 
-/// The bound of each chain of a workload, or why it has none.
+/// The bound of each chain of a workload, or why it has none; `objection`: why nothing is proven that they could stand on.
 ///
 /// # Errors
 /// [`WorldError::Interrupted`].
-pub fn bounds(ground: &Ground<'_>) -> Result<Vec<Result<ChainBound, String>>, WorldError> {
+pub fn bounds(
+    ground: &Ground<'_>,
+    objection: Option<&str>,
+) -> Result<Vec<Result<ChainBound, String>>, WorldError> {
+    if let Some(why) = objection {
+        return Ok(vec![Err(format!("no proof: {why}")); ground.workload.chains.len()]);
+    }
     let mut solver = Solver::new(ground);
     // What a stopped thread hands on is not bounded, so that more of them may be stopped.
     let solved = loop {

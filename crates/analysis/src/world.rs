@@ -18,7 +18,7 @@ use surety_model::world::{
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
-use crate::beside::{realtime, reserved_thread, served};
+use crate::beside::{check_cpus, realtime, reserved_thread, served};
 use crate::cbs::in_order;
 use crate::chains::{self, ChainBound, Ground};
 use crate::edf::ReservedThread;
@@ -43,6 +43,21 @@ impl AnalysisWorld {
     /// Theory for this machine.
     pub fn new(platform: Platform) -> AnalysisWorld {
         AnalysisWorld { platform }
+    }
+
+    /// What of a workload on these CPUs ends every proof.
+    fn unproven(&self, workload: &Workload, cpus: CpuSet) -> Option<String> {
+        if workload.is_reserved() && cpus.len() < self.platform.cpus as usize {
+            let (affinity, span) = (Box::new(cpus), Box::new(CpuSet::first(self.platform.cpus)));
+            return Some(AdmissionError::Affinity { affinity, span }.to_string());
+        }
+        if let Some(lent) = lent_reservation(workload, |task| task.reservation.is_some()) {
+            return Some(lent);
+        }
+        if let Some(irq) = workload.irqs.iter().find(|irq| irq.reservation.is_some()) {
+            return Some(format!("the demand of the reserved interrupt thread {} is not analysed", irq.name));
+        }
+        interrupts(workload)
     }
 }
 
@@ -134,22 +149,7 @@ impl World for AnalysisWorld {
         let realtime = realtime(workload, &platform, |task| task.reservation.is_none());
         platform.realtime = with_streams(realtime, workload, &platform, |stream| stream.batch.is_some());
         let foundation = Foundation::of(&threads, &platform);
-        let objection = foundation.objection().or_else(|| {
-            if workload.is_reserved() && platform.cpus < self.platform.cpus {
-                let (affinity, span) = (Box::new(cpus), Box::new(CpuSet::first(self.platform.cpus)));
-                return Some(AdmissionError::Affinity { affinity, span }.to_string());
-            }
-            if let Some(lent) = lent_reservation(workload, |task| task.reservation.is_some()) {
-                return Some(lent);
-            }
-            if let Some(irq) = workload.irqs.iter().find(|irq| irq.reservation.is_some()) {
-                return Some(format!(
-                    "the demand of the reserved interrupt thread {} is not analysed",
-                    irq.name
-                ));
-            }
-            interrupts(workload)
-        });
+        let objection = foundation.objection().or_else(|| self.unproven(workload, cpus));
         let bare = Platform { enforcement: self.platform.enforcement, ..platform.clone() };
         let guaranteed = Guaranteed::of(workload, &threads, &bare);
 
@@ -185,32 +185,9 @@ impl World for AnalysisWorld {
             alone,
             cancel: &options.cancel,
         };
-        let chains = chain_bounds(&ground, objection.as_deref())?;
+        let chains = chains::bounds(&ground, objection.as_deref())?;
         record.activities.extend(beside_tasks(workload, &guaranteed, &chains));
         Ok(record)
-    }
-}
-
-/// Refuses tasks on CPUs that are not of the run, as the simulator does.
-fn check_cpus(workload: &Workload, cpus: CpuSet, all: CpuSet) -> Result<(), WorldError> {
-    workload.tasks.iter().try_for_each(|task| {
-        let of_group = workload.cpus_of_group(task.group.as_deref());
-        task.check_cpus(&cpus, of_group, &all).map_err(|why| WorldError::Unsupported {
-            world: "analysis".to_owned(),
-            object: ActivityKind::Task.path(&task.name),
-            why,
-        })
-    })
-}
-
-/// The bounds of chains, where what they stand on is proven.
-fn chain_bounds(
-    ground: &Ground<'_>,
-    objection: Option<&str>,
-) -> Result<Vec<Result<ChainBound, String>>, WorldError> {
-    match objection {
-        Some(why) => Ok(vec![Err(format!("no proof: {why}")); ground.workload.chains.len()]),
-        None => chains::bounds(ground),
     }
 }
 

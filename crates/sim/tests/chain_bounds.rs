@@ -225,9 +225,9 @@ fn no_event_takes_longer_than_is_proven() {
         (served(3), Classes::Fixed, 0.03),
         (limited(2, 95, 100), Classes::Fixed, 0.4),
         (costly(served(1)), Classes::Mixed, 0.02),
-        (served(3), Classes::Fixed, 0.01),
+        (served(3), Classes::Fixed, 0.005),
         (limited(2, 95, 100), Classes::Fixed, 0.3),
-        (limited(2, 950, 1000), Classes::Mixed, 0.2),
+        (limited(2, 950, 1000), Classes::Mixed, 0.15),
     ];
     /// Of the sets.
     const BRIEF: std::ops::Range<usize> = 12..15;

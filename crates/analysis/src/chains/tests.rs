@@ -228,7 +228,7 @@ fn a_cancelled_search_ends_and_tasks_have_cpus_of_the_run() {
         alone: false,
         cancel: &cancel,
     };
-    assert!(matches!(bounds(&ground), Err(WorldError::Interrupted)));
+    assert!(matches!(bounds(&ground, None), Err(WorldError::Interrupted)));
 }
 
 /// Where the kernel's own work may carry a job beyond the next event, that one finds no whole budget.
