@@ -155,7 +155,6 @@ impl World for HostWorld<'_> {
         let workload = &ordered;
         let facts = MachineFacts::tried(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
-        groups::check_cpus(workload, &cpus)?;
         budget::check("host", workload, options, cpus.len() as u32)?;
         let mut prepared = self.prepare(workload, options, (cpus, all_cpus))?;
         let mut degraded = groups::beside_session(prepared.groups.as_ref(), &facts.scheduler, workload);
@@ -253,6 +252,7 @@ impl HostWorld<'_> {
         options: &'s RunOptions,
         (cpus, all_cpus): (CpuSet, CpuSet),
     ) -> Result<Prepared<'s>, WorldError> {
+        groups::check_cpus(workload, &cpus)?;
         let overheads = self.overheads(cpus, all_cpus);
         let (kernel, journal, cancel) = (self.kernel, self.journal, &options.cancel);
         let files = &*options.files;

@@ -521,7 +521,7 @@ mod tests {
         // 0.1 %: small enough to disturb nobody should the repair fail.
         let small = 1 << 10;
         // Reads no limit, so looking does not repair.
-        let leaked = || idle.capacity.0 - booked_or_free(&kernel);
+        let leaked = || i128::from(idle.capacity.0) - i128::from(booked_or_free(&kernel));
 
         // Another program may read the limits at any time and so repair the leak before it is seen.
         let seen = eventually(|| {

@@ -19,6 +19,7 @@ pub mod formats;
 pub mod interpacket;
 pub mod job;
 pub mod kind;
+mod lacks;
 pub mod latency;
 pub mod metric;
 pub mod modes;

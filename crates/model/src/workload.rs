@@ -9,7 +9,6 @@ mod fault;
 mod group;
 mod io_priority;
 mod irq;
-mod lacks;
 mod link;
 mod load;
 mod phases;

@@ -127,7 +127,7 @@ fn a_platform_is_what_it_is_changed_to_and_running_kernels_are_not_changed() {
     for (on, changes, words) in [
         (["sim", "host"], "cpus=4", "host is a running kernel"),
         (["sim", "analysis"], "cpus=0", "a number from 1 to 1024"),
-        (["sim", "analysis"], "cpu=2", "known are cpus, hz"),
+        (["sim", "analysis"], "cpu=2", "known are cpus, smt, llc, nodes, hz"),
     ] {
         let refused = run(&["--on", on[0], on[1], "--platform", changes]);
         assert_eq!(refused.status.code(), Some(2));

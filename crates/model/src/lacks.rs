@@ -1,8 +1,8 @@
 //! What a workload or its machine asks for that the kernels of a fair class do not have ([`Lacks`]): refused, with what to change.
 
-use super::{ActivityKind, Stream, Task, Workload};
 use crate::platform::Platform;
 use crate::platform::features::{FairVersion, Lacks};
+use crate::workload::{ActivityKind, Stream, Task, Workload};
 
 impl Workload {
     /// What a kernel with the fair class of the platform lacks of it and of the platform: who asks for it, why it is refused and what to
