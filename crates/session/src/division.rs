@@ -163,6 +163,19 @@ pub fn too_much(workload: &Workload, record: &Record, platform: &Platform) -> Ve
     refusals
 }
 
+/// Whether the trace of a run lacks CPU time of a program whose threads are told by it: another run may have it.
+pub fn lacks_events(workload: &Workload, record: &Record) -> bool {
+    let told = |task: &&Task| {
+        task.is_program() && !task.promises.is_empty() && !has_threads(workload, task) && !names_worker(task)
+    };
+    workload
+        .tasks
+        .iter()
+        .filter(told)
+        .filter_map(|task| record.activity(&task.name))
+        .any(|of| untraced(of).is_some())
+}
+
 fn names_worker(task: &Task) -> bool {
     matches!(&task.body, TaskBody::Command(program) if program.worker.is_some())
 }

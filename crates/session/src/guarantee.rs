@@ -38,6 +38,8 @@ use crate::workers::{Learnt, Workers, contradicted};
 
 /// The CPU time of the search for budgets.
 const SEARCH: Nanos = Nanos::from_secs(20);
+/// How often a program is measured again whose trace lacks CPU time of it.
+const RUNS_AGAIN: usize = 2;
 
 /// What a result of the loop is of: a world, without or with the planned reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -307,6 +309,13 @@ impl<'a> Guarantee<'a> {
         context.stage(Stage::Measuring);
         let label = State::HostUnreserved.to_string();
         let (mut record, mut seen) = self.run_here(&label, &self.workload.unreserved())?;
+        for _ in 0..RUNS_AGAIN {
+            if !division::lacks_events(&self.workload, &record) {
+                break;
+            }
+            context.stage(Stage::Measuring);
+            (record, seen) = self.run_here(&label, &self.workload.unreserved())?;
+        }
         let Division { is_divided, mut refusals } = division::divide(&mut self.workload, &record);
         self.model = division::without_wholes(&self.workload);
         if is_divided {

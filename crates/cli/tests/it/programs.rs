@@ -107,6 +107,16 @@ impl Drop for Running {
     }
 }
 
+/// Some kernels leave switches of a thread out of the trace for a while (6.18, from and to idle).
+fn is_refused_for_its_trace(document: &Value) -> bool {
+    let because = document["plan"]["refusals"][0]["because"].as_str();
+    let is_refused = because.is_some_and(|because| because.contains("left events of its threads out"));
+    if is_refused {
+        eprintln!("the trace left out a thread: measured again");
+    }
+    is_refused
+}
+
 /// One thread was reserved once, and the promise given for all of the program.
 #[test]
 fn every_thread_that_does_the_work_of_a_process_is_reserved() {
@@ -114,10 +124,20 @@ fn every_thread_that_does_the_work_of_a_process_is_reserved() {
         return;
     }
     let _alone = alone();
-    let program = Running::new("program_of_two_workers");
+    let measured = || {
+        let program = Running::new("program_of_two_workers");
+        let pid = program.pid();
+        let output = surety(&["guarantee", "--pid", &pid, "--share", "40%", "--for", "1s", "--json"]);
+        (program, parse(&output), output)
+    };
+    let (mut program, mut document, mut output) = measured();
+    for _ in 0..3 {
+        if !is_refused_for_its_trace(&document) {
+            break;
+        }
+        (program, document, output) = measured();
+    }
     let pid = program.pid();
-    let output = surety(&["guarantee", "--pid", &pid, "--share", "40%", "--for", "1s", "--json"]);
-    let document = parse(&output);
     let planned = document["plan"]["reservations"].as_array().unwrap();
     let names: Vec<&str> = planned.iter().map(|r| r["activity"].as_str().unwrap()).collect();
     let name = |thread: &str| format!("process-{pid}-{thread}");
@@ -163,9 +183,11 @@ fn no_response_is_promised_of_threads_that_hand_work_to_each_other() {
     };
     let (mut pid, mut document, mut output) = measured();
     for _ in 0..3 {
-        // Some kernels leave switches of a thread out of the trace for a while (6.18, from and to idle): it has done nothing then, as far as is seen.
+        // A thread that was left out has done nothing, as far as is seen.
         let planned = document["plan"]["reservations"].as_array().unwrap();
-        if planned.iter().all(|r| r["activity"] != format!("process-{pid}-makes").as_str()) {
+        if planned.iter().all(|r| r["activity"] != format!("process-{pid}-makes").as_str())
+            && !is_refused_for_its_trace(&document)
+        {
             break;
         }
         eprintln!("the trace left out the thread that takes: measured again");
