@@ -185,7 +185,8 @@ fn untraced(activity: &ActivityRecord) -> Option<String> {
     let used = activity.share.as_ref()?.run();
     let traced: Nanos = activity.threads.iter().map(|thread| thread.run).sum();
     let lacks = used - traced;
-    let is_complete = activity.threads.is_empty()
+    // What a single thread did is no other's, whatever was left out of it.
+    let is_complete = activity.threads.len() < 2
         || lacks <= CLOCK_ERROR + Nanos::from_f64_rounded(used.get() as f64 * REST_MAX);
     (!is_complete).then(|| {
         format!(
@@ -373,7 +374,8 @@ mod tests {
         for (traced, ms, is_refused) in
             [(111, 153, true), (150, 153, false), (900, 918, true), (900, 910, false)]
         {
-            let (mut workload, mut record) = program(&promises, vec![seen(1, "a", 0, traced)]);
+            let (mut workload, mut record) =
+                program(&promises, vec![seen(1, "a", 0, traced), seen(2, "b", 0, 0)]);
             record.activities[0].share = used(ms);
             let refused = divide(&mut workload, &record).refusals;
             assert_eq!(refused.len(), if is_refused { 2 } else { 0 }, "{traced} of {ms} ms: {refused:?}");
@@ -382,7 +384,8 @@ mod tests {
                 |r: &Refusal| r.because.contains(&format!("shows {traced}.0 ms of the {ms}.0 ms"));
             assert!(refused.iter().all(says_how_much), "{refused:?}");
             // Who says which thread does the work knows.
-            let (mut workload, mut record) = program(&promises, vec![seen(1, "a", 0, traced)]);
+            let (mut workload, mut record) =
+                program(&promises, vec![seen(1, "a", 0, traced), seen(2, "b", 0, 0)]);
             record.activities[0].share = used(ms);
             let TaskBody::Command(program_of) = &mut workload.tasks[0].body else { panic!("a program") };
             program_of.worker = Some(ThreadRole { comm: "a".to_owned(), rank: 0 });

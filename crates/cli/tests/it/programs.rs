@@ -469,6 +469,9 @@ fn ffmpeg_is_found_out_and_guaranteed() {
     let _alone = alone();
     let output = surety(&["guarantee", "examples/encoder.toml", "--for", "3s", "--json"]);
     let document = parse(&output);
+    if is_refused_for_its_trace(&document) {
+        return eprintln!("SKIPPED: this kernel leaves events of a thread out of every trace");
+    }
     let (before, after) = (host(&document, false), host(&document, true));
     let threads = after["activities"][0]["threads"].as_array().unwrap();
     let busiest = threads.iter().max_by_key(|t| t["run_ns"].as_i64()).unwrap();
