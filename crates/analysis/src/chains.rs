@@ -9,7 +9,7 @@
 //! - A stage with a period takes an event with the first job that starts after it was delivered. The job before had started at its release or later,
 //!   so this one is released at most a period after the delivery, and is done a response later (the reaction time of Davare et al., DAC 2007, and
 //!   Feiertag et al., CRTS 2008). It hands on once in a period.
-//! - Under a fixed priority a job is done in the busy window of all that stand above or beside it ([`busy`]); above all priorities stand the
+//! - Under a fixed priority a job is done in the busy window of all that stand above or beside it (`busy`); above all priorities stand the
 //!   reservations, with what each takes at most ([`Supply::at_most_waking`]), and the kernel's fair server. That acts beside realtime threads that leave
 //!   fair ones time, too: fair threads that come late in a period of which the budget is used up wait for no more than its end.
 //! - A reservation gives a busy window of its thread what it guarantees a thread that always wants the CPU ([`Supply::time_for`]): what a waking

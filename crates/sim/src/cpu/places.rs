@@ -1,4 +1,4 @@
-//! [`Places`], a set of CPUs, [`Sets`] of a machine, and [`Ranking`], CPUs in order of a figure: so that nobody has to look at every CPU.
+//! [`Places`], a set of CPUs, `Sets` of a machine, and [`Ranking`], CPUs in order of a figure: so that nobody has to look at every CPU.
 
 /// A set of CPUs by their places, for any number of them.
 #[derive(Clone, Debug, Default)]
