@@ -298,7 +298,7 @@ fn fresh(
     (budgets <= between && is_whole && wide(done) <= stream.earliest(1)).then_some(done)
 }
 
-/// Fixed priorities.
+/// How long jobs at a fixed priority take on their CPU.
 impl Solver<'_> {
     /// At a fixed priority on a CPU.
     fn fixed(
@@ -471,7 +471,7 @@ impl Solver<'_> {
     }
 }
 
-/// Chains.
+/// How jitter goes from stage to stage, and what a chain's stages add up to.
 impl Solver<'_> {
     /// What stages hand on.
     fn handed_on(

@@ -297,7 +297,7 @@ fn schedulers(fair: &str) -> Vec<String> {
 /// The number of CPUs up to which the kernel's scheduler settings grow with them.
 const SCALED_CPUS: u32 = 8;
 
-/// By how much they do, up to so many CPUs (`get_update_sysctl_factor`, kernel/sched/fair.c).
+/// The factor for a number of CPUs, of which at most `most` count (`get_update_sysctl_factor`, kernel/sched/fair.c).
 fn scale_of(cpus: u32, most: u32) -> u32 {
     1 + cpus.clamp(1, most).ilog2()
 }

@@ -410,7 +410,7 @@ fn without_waits(task: &Task, request: Request) -> Result<Request, String> {
     }
 }
 
-/// Why a task cannot be reserved on a machine with so many CPUs, where its threads do not have all of them all the time.
+/// Why a task cannot be reserved on a machine with `cpus` CPUs, where its threads do not have all of them all the time.
 fn confined(task: &Task, cpus: u32) -> Option<String> {
     // What no kernel has is refused for that.
     if matches!(task.policy, PolicySpec::Simulated { .. }) {

@@ -10,7 +10,7 @@ use surety_fit::worker;
 use surety_model::plan::Refusal;
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Metric, Promise};
-use surety_model::record::{ActivityRecord, Record, ThreadSeen};
+use surety_model::record::{Record, ThreadSeen};
 use surety_model::wakeups::is_about_jobs;
 use surety_model::workload::{Task, TaskBody, ThreadMatch, ThreadRole, Workload};
 use surety_units::{Bandwidth, Nanos};
@@ -49,13 +49,11 @@ pub fn divide(workload: &mut Workload, record: &Record) -> Division {
     let mut division = Division::default();
     let mut names = Names::default();
     workload.activities().iter().for_each(|activity| drop(names.give(activity.name)));
-    let programs = workload.tasks.iter().filter(|task| task.is_program() && !has_threads(workload, task));
-    let programs: Vec<String> = programs.map(|task| task.name.clone()).collect();
+    let programs: Vec<String> = undivided(workload).map(|task| task.name.clone()).collect();
     for name in programs {
-        let activity = record.activity(&name);
-        let threads = activity.map(|a| a.threads.as_slice()).unwrap_or_default();
+        let threads = record.activity(&name).map(|a| a.threads.as_slice()).unwrap_or_default();
         let Some(task) = workload.tasks.iter_mut().find(|task| task.name == name) else { continue };
-        if let Some(because) = activity.filter(|_| !names_worker(task)).and_then(untraced) {
+        if let Some(because) = untraced(task, record) {
             division.refusals.extend(without_promises(task, &because));
         }
         if let TaskBody::Command(program) = &mut task.body {
@@ -163,25 +161,23 @@ pub fn too_much(workload: &Workload, record: &Record, platform: &Platform) -> Ve
     refusals
 }
 
-/// Whether the trace of a run lacks CPU time of a program whose threads are told by it: another run may have it.
-pub fn lacks_events(workload: &Workload, record: &Record) -> bool {
-    let told = |task: &&Task| {
-        task.is_program() && !task.promises.is_empty() && !has_threads(workload, task) && !names_worker(task)
-    };
-    workload
-        .tasks
-        .iter()
-        .filter(told)
-        .filter_map(|task| record.activity(&task.name))
-        .any(|of| untraced(of).is_some())
+/// Programs of which no thread is a task of its own.
+fn undivided(workload: &Workload) -> impl Iterator<Item = &Task> {
+    workload.tasks.iter().filter(|task| task.is_program() && !has_threads(workload, task))
 }
 
-fn names_worker(task: &Task) -> bool {
-    matches!(&task.body, TaskBody::Command(program) if program.worker.is_some())
+/// Whether promises of a program would be refused because its trace lacks CPU time: another run may have it.
+pub fn lacks_events(workload: &Workload, record: &Record) -> bool {
+    let mut promised = undivided(workload).filter(|task| !task.promises.is_empty());
+    promised.any(|task| untraced(task, record).is_some())
 }
 
 /// Why the threads of a program in a trace may not be all that did its work: its CPU time is more than theirs.
-fn untraced(activity: &ActivityRecord) -> Option<String> {
+fn untraced(task: &Task, record: &Record) -> Option<String> {
+    if matches!(&task.body, TaskBody::Command(program) if program.worker.is_some()) {
+        return None;
+    }
+    let activity = record.activity(&task.name)?;
     let used = activity.share.as_ref()?.run();
     let traced: Nanos = activity.threads.iter().map(|thread| thread.run).sum();
     let lacks = used - traced;
@@ -312,7 +308,7 @@ fn refusal(activity: &str, promise: &Promise, because: String) -> Refusal {
 mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
-    use surety_model::record::{Basis, Share};
+    use surety_model::record::{ActivityRecord, Basis, Share};
     use surety_model::workload::ActivityKind;
     use surety_model::workload::Program;
     use surety_units::Tid;

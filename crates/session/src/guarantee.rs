@@ -306,16 +306,16 @@ impl<'a> Guarantee<'a> {
         let context = self.context;
         let cancel = &self.request.options.cancel;
         self.scratch = Scratch::prepare(&self.workload, context.kernel(), context.journal(), cancel)?;
-        context.stage(Stage::Measuring);
         let label = State::HostUnreserved.to_string();
-        let (mut record, mut seen) = self.run_here(&label, &self.workload.unreserved())?;
-        for _ in 0..RUNS_AGAIN {
-            if !division::lacks_events(&self.workload, &record) {
-                break;
-            }
+        let mut runs = 0;
+        let (mut record, mut seen) = loop {
             context.stage(Stage::Measuring);
-            (record, seen) = self.run_here(&label, &self.workload.unreserved())?;
-        }
+            let run = self.run_here(&label, &self.workload.unreserved())?;
+            runs += 1;
+            if runs > RUNS_AGAIN || !division::lacks_events(&self.workload, &run.0) {
+                break run;
+            }
+        };
         let Division { is_divided, mut refusals } = division::divide(&mut self.workload, &record);
         self.model = division::without_wholes(&self.workload);
         if is_divided {

@@ -144,7 +144,7 @@ fn longest(record: &Record, name: &str) -> Option<Nanos> {
     Some(Nanos::from_f64_rounded(max))
 }
 
-/// Chains drawn until so many of them have a bound: in how many the longest response seen reached which part of the bound.
+/// Draws chains until `wanted` of them have a bound: the longest response seen of each as a part of its bound.
 fn compared(platform: &Platform, classes: Classes, is_brief: bool, wanted: usize, seed: u128) -> Vec<f64> {
     let is_full = platform.realtime_limit.is_some();
     let mut drawn = Drawn { pcg: Pcg::new(seed, 77), cpus: platform.cpus, classes, is_full, is_brief };

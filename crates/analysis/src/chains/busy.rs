@@ -29,7 +29,7 @@ impl Effort {
         Effort { left: Cell::new(TERMS) }
     }
 
-    /// Takes so many terms of it.
+    /// Takes a number of terms from what is left.
     ///
     /// # Errors
     /// In words, where it has fewer left; then it has none.

@@ -16,7 +16,7 @@ pub(super) enum Releases {
     Deliveries(Vec<(usize, usize)>),
     /// A grid from `start` on.
     Grid { stream: EventStream, start: Nanos, late: Late },
-    /// A gap.
+    /// Jobs at least a gap apart.
     Gap(EventStream),
 }
 

@@ -191,7 +191,7 @@ mod tests {
     use crate::cpu::domains::Domains;
     use surety_model::platform::Topology;
 
-    /// A group of so many CPUs with spinners, the first CPUs first.
+    /// A group of CPUs of which the first ones run the spinners.
     fn spinning(cpus: usize, spinners: usize, margin: u64, shares_cores: bool) -> Group {
         let mut group = Group::new(0..cpus);
         group.capacity = CAPACITY * cpus as u64;

@@ -131,7 +131,7 @@ pub(super) fn is_reduced(capacity: u64) -> bool {
     is_reduced_by(capacity, MARGIN)
 }
 
-/// The same where so many percent make a difference.
+/// The same with a margin in percent.
 pub(super) fn is_reduced_by(capacity: u64, margin: u64) -> bool {
     capacity * margin < CAPACITY * 100
 }
