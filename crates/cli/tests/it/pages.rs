@@ -143,6 +143,8 @@ fn commands(trace: &str, records: &str, large: &str, refused: &str) -> Vec<Vec<S
         format!("plan {player}"),
         format!("plan {refused}"),
         "plan examples/guaranteed-streams.toml".to_owned(),
+        // The longest verdicts beside each other, in columns of the longest promises that are columns.
+        format!("run {refused} --on sim analysis sim:linux-6.6 --for 1s"),
         format!("trace explain {trace} --comm player"),
         format!("trace stats {trace} --comm player --distribution"),
         format!("run {player} --on sim --for 1s --ab {AB} --pairs 5"),
