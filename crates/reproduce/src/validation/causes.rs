@@ -127,7 +127,7 @@ const CAUSES: &[Cause] = &[
         why: DIVIDED,
         beside: every(3_000, 3),
         scenarios: &["groups of weights 100 and 300 on 2 CPUs"],
-        kernel: "lab:",
+        kernel: "",
         activity: "",
         figures: &["share"],
     },
