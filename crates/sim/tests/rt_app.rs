@@ -6,7 +6,7 @@ use common::{ms, options, share, simulate, us, world};
 use surety_model::formats::foreign::dialect_of;
 use surety_model::platform::{Overheads, Platform};
 use surety_model::record::Record;
-use surety_model::workload::Workload;
+use surety_model::workload::{TaskBody, Workload, fills_mut};
 use surety_model::world::{RunOptions, Unobserved, World as _, WorldError};
 use surety_sim::SimWorld;
 use surety_units::Nanos;
@@ -368,4 +368,20 @@ fn a_cpu_with_nothing_but_kept_sleepers_takes_what_waits_elsewhere() {
     let (free, costly) = (goes_on(Nanos::ZERO), goes_on(us(2)));
     assert!((6..=14).contains(&free), "the first look is one of two: {free} of 20");
     assert_eq!(free, costly);
+}
+
+/// 2 ms for the memory and 1 for the device in each pass, beside 1 of work and 6 of sleep.
+#[test]
+fn bytes_take_the_time_that_is_said() {
+    let mut workload = read("\"t\": { \"run\": 1000, \"mem\": 9000000, \"iorun\": 100000, \"sleep\": 6000 }");
+    let options = RunOptions { warm_up: Nanos::ZERO, ..options(1, 1) };
+    let refused = world().run(&workload, &options, &mut Unobserved).unwrap_err().to_string();
+    assert!(refused.contains("task.t") && refused.contains("`memory = 9MB` takes; add `takes`"), "{refused}");
+    let TaskBody::Phases(phases) = &mut workload.tasks[0].body else { panic!("no phases") };
+    for (fill, takes) in fills_mut(phases).into_iter().zip([ms(2), ms(1)]) {
+        fill.takes = Some(takes);
+    }
+    let record = world().run(&workload, &options, &mut Unobserved).unwrap();
+    assert_eq!(passes(&record, "t"), (100, ms(10), ms(10)));
+    assert!((share(&record, "t") - 0.4).abs() < 1e-9);
 }
