@@ -20,10 +20,11 @@ use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key}
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{JobMarker, JobUse};
 use surety_model::record::JobOutcome;
-use surety_model::workload::{Course, Cursor, Phase, Schedule, Task, TaskBody, Timer, Work, leaves};
+use surety_model::workload::{Course, Cursor, Fill, Phase, Schedule, Task, TaskBody, Timer, Work, leaves};
 use surety_units::{CpuSet, Nanos};
 
 use crate::chains::{Chains, Handled, Place, Seat};
+use crate::fills::{Filler, buffer_for};
 use crate::meter::{Metered, ShareMeter};
 use crate::shared::SharedObjects;
 use crate::window::{Gate, Window};
@@ -80,6 +81,7 @@ enum Step {
     NotifyAll(usize),
     Barrier(usize),
     Yield,
+    Fill(Fill),
     Cpus(CpuSet),
     Become(SchedAttr),
 }
@@ -157,6 +159,8 @@ impl TaskBodySpec {
             held: Vec::with_capacity(self.steps.len()),
             cursor: self.course.cursor(),
             timers: vec![None; self.steps.len()],
+            fillers: Vec::new(),
+            buffer: Vec::new(),
             own: Arc::default(),
             seat,
             left: None,
@@ -164,6 +168,9 @@ impl TaskBodySpec {
             time: ThreadTime::read(),
             trouble: None,
         };
+        if let Err(why) = thread.make_fillers(&self.steps) {
+            return TaskRun { trouble: Some(why), ..self.not_run() };
+        }
         let mut works = Vec::with_capacity(self.steps.len());
         let mut next = (self.plan.jobs > 0).then_some((0, self.plan.start()));
         while let Some((job, planned)) = next.filter(|(_, release)| window.begin + *release < window.end) {
@@ -241,6 +248,7 @@ fn steps_of(phases: &[Phase], key: &str, shared: &SharedObjects) -> Option<Vec<S
             Phase::NotifyAll(name) => Step::NotifyAll(shared.condition_named(name)?),
             Phase::Barrier(name) => Step::Barrier(shared.barrier_named(name)?),
             Phase::Yield => Step::Yield,
+            Phase::Fill(fill) => Step::Fill(fill.clone()),
             Phase::Cpus(cpus) => Step::Cpus(cpus.unwrap_or(shared.cpus())),
             Phase::Become(schedule) => Step::Become(attr_of_schedule(schedule)),
             Phase::Loop { .. } => return None,
@@ -277,6 +285,9 @@ struct Thread<'a> {
     cursor: Cursor,
     /// Its timers, in workload time, where they were used.
     timers: Vec<Option<Nanos>>,
+    /// What its steps write, by their places, and the buffer they write from.
+    fillers: Vec<Option<Filler>>,
+    buffer: Vec<u8>,
     /// What it waits for at conditions and barriers.
     own: Arc<Event>,
     /// Where chains deliver to it.
@@ -333,6 +344,7 @@ impl Thread<'_> {
                     end = Some((now, used));
                     used >= target
                 }
+                Step::Fill(..) => self.fill(taken.leaf),
                 ref step => self.step(step, body),
             };
             if !done {
@@ -357,7 +369,7 @@ impl Thread<'_> {
     fn step(&mut self, step: &Step, body: &TaskBodySpec) -> bool {
         let shared = &body.shared;
         match *step {
-            Step::Run(..) => true,
+            Step::Run(..) | Step::Fill(..) => true,
             Step::Busy(length) => self.keep_busy(length),
             Step::Sleep(length) => self.sleep_until(clock::monotonic().saturating_add(length)),
             Step::Timer(timer, period, absolute) => {
@@ -403,6 +415,35 @@ impl Thread<'_> {
                 true
             }
         }
+    }
+
+    /// Makes what its steps write from before the run begins.
+    fn make_fillers(&mut self, steps: &[Step]) -> Result<(), String> {
+        let make = |step: &Step| match step {
+            Step::Fill(fill) => Filler::new(fill).map(Some),
+            _ => Ok(None),
+        };
+        self.fillers = steps.iter().map(make).collect::<Result<_, _>>()?;
+        self.buffer = buffer_for(steps.iter().filter_map(|step| match step {
+            Step::Fill(fill) => Some(fill),
+            _ => None,
+        }));
+        Ok(())
+    }
+
+    /// Writes what the step of this place writes; false when the run ended meanwhile, or the file takes it not.
+    fn fill(&mut self, step: usize) -> bool {
+        let Thread { fillers, buffer, time, meter, gate, window, trouble, .. } = self;
+        let Some(filler) = &mut fillers[step] else { return true };
+        let done = filler.fill(buffer, || {
+            let (now, _) = time.now();
+            meter.look(now);
+            !gate.is_over(window, now)
+        });
+        done.unwrap_or_else(|why| {
+            *trouble = Some(why);
+            false
+        })
     }
 
     /// Is scheduled otherwise; false when the run ended before it could be, or the kernel did something else.

@@ -38,6 +38,8 @@ pub type SchedulerMake = fn(&mut Hardware, Rank) -> Box<dyn CpuPolicy>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     Nothing,
+    /// Nothing: of those that stood in its queue none wants the CPU, and it has let go of them now.
+    Emptied,
     Thread(ThreadId),
     /// Whatever this scheduler would run.
     Serve(Rank),

@@ -96,15 +96,16 @@ impl<P: Programs> Machine<P> {
     fn choose(&mut self, cpu: usize) -> Option<ThreadId> {
         let mut place = 0;
         while let Some(rank) = self.asked.get(place).copied() {
-            if self.hardware.cpus.len() > 1
-                && self.policies[rank].looks(&self.hardware, cpu)
-                && let Some(from) = self.policies[rank].pulls_from(&self.hardware, cpu)
-            {
-                self.account(from);
-                self.policies[rank].pull(&mut self.hardware, cpu);
+            self.pull(cpu, rank);
+            let mut pick = self.policies[rank].pick(&mut self.hardware, cpu);
+            // Where a more important scheduler has had the CPU, only what stood in the queue before counts (`balance_fair`); else what is
+            // left when sleepers that were kept there are gone (`pick_next_task_fair`).
+            let is_outranked = self.hardware.current(cpu).is_some_and(|prev| self.rank_of(prev) < rank);
+            if pick == Pick::Emptied && !is_outranked && self.pull(cpu, rank) {
+                pick = self.policies[rank].pick(&mut self.hardware, cpu);
             }
-            match self.policies[rank].pick(&mut self.hardware, cpu) {
-                Pick::Nothing => place += 1,
+            match pick {
+                Pick::Nothing | Pick::Emptied => place += 1,
                 Pick::Thread(thread) => return Some(thread),
                 Pick::Serve(Rank(served)) => match self.policies[served].pick(&mut self.hardware, cpu) {
                     Pick::Thread(thread) => {
@@ -116,6 +117,19 @@ impl<P: Programs> Machine<P> {
             }
         }
         None
+    }
+
+    /// What a scheduler takes from another CPU before it picks for one; whether it took any.
+    fn pull(&mut self, cpu: usize, rank: usize) -> bool {
+        if self.hardware.cpus.len() > 1
+            && self.policies[rank].looks(&self.hardware, cpu)
+            && let Some(from) = self.policies[rank].pulls_from(&self.hardware, cpu)
+        {
+            self.account(from);
+            self.policies[rank].pull(&mut self.hardware, cpu);
+            return true;
+        }
+        false
     }
 
     pub(super) fn switch(&mut self, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {

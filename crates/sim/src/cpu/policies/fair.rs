@@ -378,7 +378,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
         self.throttle_current(hardware, cpu);
-        self.descend(hardware, cpu).map_or(Pick::Nothing, Pick::Thread)
+        let none = if self.queues.queues[cpu].count == 0 { Pick::Nothing } else { Pick::Emptied };
+        self.descend(hardware, cpu).map_or(none, Pick::Thread)
     }
 
     fn switch(

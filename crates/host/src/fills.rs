@@ -1,0 +1,159 @@
+//! [`Filler`]: bytes written over a buffer or into a file, as a step of a job; [`measure`]: the CPU time that a use takes here.
+
+use std::fs::{File, OpenOptions};
+use std::hint::black_box;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+
+use surety_kernel::clock;
+use surety_model::workload::Fill;
+use surety_units::Nanos;
+
+/// Bytes between two looks at whether the run is over, in memory.
+const PIECE: usize = 256 << 10;
+/// Uses that are measured, and what they take at least before more of them are counted at once.
+const USES: usize = 9;
+const LEAST: Nanos = Nanos::from_micros(200);
+const BATCH_MAX: i64 = 4096;
+
+/// A buffer for all of these, every page of it there.
+pub(crate) fn buffer_for<'f>(fills: impl Iterator<Item = &'f Fill>) -> Vec<u8> {
+    let largest = fills.map(|fill| fill.buffer.0).max().unwrap_or(0);
+    vec![1; usize::try_from(largest).expect("a buffer is a gigabyte at most")]
+}
+
+/// What one step writes, and where.
+#[derive(Debug)]
+pub(crate) struct Filler {
+    bytes: u64,
+    /// So much of the buffer.
+    length: usize,
+    file: Option<(String, File)>,
+}
+
+impl Filler {
+    /// Makes its file where there is none.
+    ///
+    /// # Errors
+    /// A file that cannot be opened for writing, in words.
+    pub fn new(fill: &Fill) -> Result<Filler, String> {
+        let length = usize::try_from(fill.buffer.0).expect("a buffer is a gigabyte at most");
+        let open = |name: &String| {
+            // Truncated by nobody: rt-app writes over what is there from its beginning.
+            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o644).open(name);
+            file.map(|file| (name.clone(), file))
+                .map_err(|error| format!("{name} cannot be written: {error}"))
+        };
+        let file = fill.file.as_ref().map(open).transpose()?;
+        Ok(Filler { bytes: fill.bytes.0, length, file })
+    }
+
+    /// Writes all of it, over or from a buffer of [`buffer_for`], as long as `goes_on`; whether it did.
+    ///
+    /// # Errors
+    /// A write that failed, in words.
+    pub fn fill(&mut self, buffer: &mut [u8], mut goes_on: impl FnMut() -> bool) -> Result<bool, String> {
+        let mut left = self.bytes;
+        while left > 0 {
+            if !goes_on() {
+                return Ok(false);
+            }
+            let length = self.length.min(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= match &mut self.file {
+                Some((name, file)) => match file.write(&buffer[..length]) {
+                    Ok(0) => return Err(format!("{name} takes no more")),
+                    Ok(written) => written as u64,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                    Err(error) => return Err(format!("{name} cannot be written: {error}")),
+                },
+                None => {
+                    for piece in buffer[..length].chunks_mut(PIECE) {
+                        if !goes_on() {
+                            return Ok(false);
+                        }
+                        piece.fill(0);
+                        black_box(piece);
+                    }
+                    length as u64
+                }
+            };
+        }
+        Ok(true)
+    }
+}
+
+/// The CPU time of the calling thread that a use takes: the median of some, of many at once where one is short. `None` for a file that keeps what
+/// is written, which nobody writes outside of a run.
+///
+/// # Errors
+/// A device that cannot be written, in words.
+pub fn measure(fill: &Fill) -> Result<Option<Nanos>, String> {
+    let is_device =
+        |name: &String| std::fs::metadata(name).is_ok_and(|file| file.file_type().is_char_device());
+    if !fill.file.as_ref().is_none_or(is_device) {
+        return Ok(None);
+    }
+    let mut filler = Filler::new(fill)?;
+    let mut buffer = buffer_for(std::iter::once(fill));
+    let mut batch = 1;
+    let mut taken = Vec::with_capacity(USES);
+    while taken.len() < USES {
+        let begin = clock::thread_cpu_time();
+        for _ in 0..batch {
+            filler.fill(&mut buffer, || true)?;
+        }
+        let all = clock::thread_cpu_time() - begin;
+        if all < LEAST && batch < BATCH_MAX {
+            batch *= 2;
+            continue;
+        }
+        taken.push(all / batch);
+    }
+    taken.sort_unstable();
+    Ok(Some(taken[USES / 2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_units::Bytes;
+
+    fn fill(bytes: u64, file: Option<String>) -> Fill {
+        Fill { bytes: Bytes(bytes), buffer: Bytes(64 << 10), file, takes: None }
+    }
+
+    #[test]
+    fn memory_is_written_from_the_beginning_of_the_buffer_again_and_again() {
+        let mut filler = Filler::new(&fill(100, None)).unwrap();
+        let mut buffer = buffer_for([fill(1, None)].iter());
+        assert_eq!(filler.fill(&mut buffer, || true), Ok(true));
+        assert_eq!(buffer.iter().filter(|byte| **byte == 0).count(), 100);
+        let mut looks = 0;
+        let mut long = Filler::new(&fill(1 << 30, None)).unwrap();
+        let ended = long.fill(&mut buffer, || {
+            looks += 1;
+            looks < 10
+        });
+        assert_eq!((ended, looks), (Ok(false), 10), "a run that is over waits for no gigabyte");
+    }
+
+    #[test]
+    fn a_file_gets_all_bytes() {
+        let path = std::env::temp_dir().join(format!("surety-fills-{}", std::process::id()));
+        let mut filler = Filler::new(&fill(150_000, Some(path.display().to_string()))).unwrap();
+        assert_eq!(filler.fill(&mut vec![1; 64 << 10], || true), Ok(true));
+        let length = std::fs::metadata(&path).unwrap().len();
+        let kept = measure(&fill(1, Some(path.display().to_string())));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((length, kept), (150_000, Ok(None)));
+        let refused = Filler::new(&fill(1, Some("/proc/self/nothing".to_owned()))).unwrap_err();
+        assert!(refused.contains("/proc/self/nothing cannot be written"), "{refused}");
+    }
+
+    /// A hundred times the bytes take some hundred times as long, on any machine.
+    #[test]
+    fn what_is_measured_grows_with_the_bytes() {
+        let [short, long] = [10_000, 1_000_000].map(|bytes| measure(&fill(bytes, None)).unwrap().unwrap());
+        assert!(short.is_positive() && long > short * 20, "{short} {long}");
+    }
+}
