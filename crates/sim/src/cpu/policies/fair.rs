@@ -130,9 +130,16 @@ impl<R: Rule> Fair<R> {
         self.queues.queues[self.queues.entities[entity].queue].depth
     }
 
-    /// Weight of a group's entity: the group's weight times the part of its load that is here.
+    /// The entity of a group takes a new weight.
+    #[inline]
     fn update_group(&mut self, entity: usize) {
-        let Some(queue) = self.queues.entities[entity].owns else { return };
+        if let Some(queue) = self.queues.entities[entity].owns {
+            self.weigh_group(entity, queue);
+        }
+    }
+
+    /// Weight of a group's entity: the group's weight times the part of its load that is here.
+    fn weigh_group(&mut self, entity: usize, queue: usize) {
         let place = queue - self.cpus;
         let (group, first) = (place / self.cpus, queue - place % self.cpus);
         let whole: i64 = (first..first + self.cpus).map(|q| self.queues.load(q)).sum();
@@ -146,6 +153,7 @@ impl<R: Rule> Fair<R> {
     }
 
     /// The entity and all above it take new weights and slices.
+    #[inline]
     fn update_above(&mut self, entity: Option<usize>) {
         let mut next = entity;
         while let Some(entity) = next {
@@ -155,6 +163,7 @@ impl<R: Rule> Fair<R> {
         }
     }
 
+    #[inline]
     fn take_shortest_slice(&mut self, entity: usize) {
         if let Some(owned) = self.queues.entities[entity].owns {
             self.queues.set_slice(entity, self.queues.shortest_slice(owned));
@@ -162,7 +171,20 @@ impl<R: Rule> Fair<R> {
     }
 
     /// A thread's entity joins, with those groups above it that were empty here.
+    #[inline(always)]
     fn join(&mut self, hardware: &mut Hardware, entity: usize, arrival: Arrival) {
+        if !self.group_weights.is_empty() {
+            return self.join_groups(hardware, entity, arrival);
+        }
+        let e = &self.queues.entities[entity];
+        if !e.queued {
+            self.queues.enqueue(entity, arrival);
+        } else if e.delayed {
+            self.queues.requeue(entity);
+        }
+    }
+
+    fn join_groups(&mut self, hardware: &mut Hardware, entity: usize, arrival: Arrival) {
         let (mut next, mut arrival) = (Some(entity), arrival);
         while let Some(entity) = next {
             if self.queues.entities[entity].queued {
@@ -184,8 +206,13 @@ impl<R: Rule> Fair<R> {
     }
 
     /// An entity leaves, with those groups above it that are then empty here.
+    #[inline]
     fn quit(&mut self, hardware: &mut Hardware, entity: usize, sleeps: bool, may_delay: bool) {
-        self.let_go(hardware, entity, (sleeps, may_delay), sleeps);
+        if self.group_weights.is_empty() {
+            self.queues.dequeue(entity, sleeps, may_delay);
+        } else {
+            self.let_go(hardware, entity, (sleeps, may_delay), sleeps);
+        }
     }
 
     /// The same; `falls_asleep`: the first group that is not empty is to be picked next.
@@ -238,7 +265,12 @@ impl<R: Rule> Fair<R> {
     }
 
     /// The entities of two threads, or of the groups they are in, that meet in one queue.
+    #[inline]
     fn meeting(&self, a: usize, b: usize) -> Option<(usize, usize)> {
+        if self.group_weights.is_empty() { Some((a, b)) } else { self.meeting_above(a, b) }
+    }
+
+    fn meeting_above(&self, a: usize, b: usize) -> Option<(usize, usize)> {
         let (mut a, mut b) = (a, b);
         while self.queues.entities[a].queue != self.queues.entities[b].queue {
             let (depth_a, depth_b) = (self.depth(a), self.depth(b));
@@ -329,8 +361,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
-        let entity = &self.queues.entities[self.of_thread[thread.index()]];
-        if self.cpus == 1 || t.is_pinned() || entity.queued {
+        if self.cpus == 1 || t.is_pinned() || self.queues.entities[self.of_thread[thread.index()]].queued {
             return t.cpu;
         }
         let queues = &self.queues;
@@ -361,7 +392,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
         let entity = self.of_thread[thread.index()];
-        let is_held = self.is_held(entity);
+        let is_held = self.cpus > 1 && self.is_held(entity);
         self.quit(hardware, entity, departure != Departure::Changes, departure == Departure::Sleeps);
         if self.cpus > 1 && !is_held {
             self.balance.leaves(hardware, thread, self.load(cpu));
@@ -410,6 +441,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
                 self.put_chain(prev, until_prev);
                 self.set_chain(next, until_next);
             }
+            (Some(prev), None) if self.group_weights.is_empty() => self.queues.put_current(prev),
+            (None, Some(next)) if self.group_weights.is_empty() => self.queues.set_current(next),
             (Some(prev), None) => self.put_chain(prev, None),
             (None, Some(next)) => self.set_chain(next, None),
             (None, None) => {}
@@ -420,7 +453,14 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn account(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, ran: Nanos) {
-        let mut next = Some(self.of_thread[thread.index()]);
+        let entity = self.of_thread[thread.index()];
+        if self.group_weights.is_empty() {
+            if self.queues.account(entity, ran.get()) {
+                hardware.reschedule(cpu);
+            }
+            return;
+        }
+        let mut next = Some(entity);
         while let Some(entity) = next {
             let is_due = self.queues.account(entity, ran.get());
             if self.pay(hardware, self.queues.entities[entity].queue, ran) || is_due {
@@ -443,14 +483,14 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId) {
-        let is_idler = |s: Scheduling| s == Scheduling::Policy(PolicySpec::Idle);
-        if self.queues.nominates() && !is_idler(hardware.thread(woken).scheduling) {
+        let is_idler = |s: &Scheduling| matches!(s, Scheduling::Policy(PolicySpec::Idle));
+        if self.queues.nominates() && !is_idler(&hardware.thread(woken).scheduling) {
             self.queues.nominate(self.of_thread[current.index()], self.of_thread[woken.index()]);
         }
         if hardware.cpus[cpu].reschedule {
             return;
         }
-        let (running, new) = (hardware.thread(current).scheduling, hardware.thread(woken).scheduling);
+        let (running, new) = (&hardware.thread(current).scheduling, &hardware.thread(woken).scheduling);
         let (current, woken) = (self.of_thread[current.index()], self.of_thread[woken.index()]);
         match self.queues.wakeup_preemption() {
             WakeupPreemption::All => {}
@@ -465,7 +505,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         }
         if self.queues.heeds_policies() {
             // An idle thread, or group, never stands in the way of another, nor does it take over.
-            let is_idle = |entity: usize, s: Scheduling| match self.queues.entities[entity].owns {
+            let is_idle = |entity: usize, s: &Scheduling| match self.queues.entities[entity].owns {
                 Some(owned) => hardware.groups[owned / self.cpus - 1].idle,
                 None => is_idler(s),
             };
