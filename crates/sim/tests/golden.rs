@@ -92,7 +92,7 @@ name   = "back"
 weight = 50
 "#,
         2,
-        0xefd6a95a910a7da7,
+        0xb02f6b64cb86519f,
     ),
     (
         "phases with a lock that passes priority on",

@@ -95,7 +95,7 @@ impl Balance {
                 Amount::Threads(threads) => Amount::Threads(threads - 1),
                 Amount::Load(load) => {
                     let own = state.queued.get(now, own.unsigned_abs());
-                    let own = self.part_of_load(&self.cpus[from], now, busiest.load, own).max(1);
+                    let own = self.part_of_load((thread, from), now, busiest.load, own).max(1);
                     if own >> patience.failures.min(63) > load {
                         continue;
                     }
