@@ -159,7 +159,7 @@ kind  = "spinners"
 count = 2
 "#,
         1,
-        0xb8924cfa01830976,
+        0x6100e7d2a60a1887,
     ),
 ];
 

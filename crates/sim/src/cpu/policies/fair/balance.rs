@@ -44,7 +44,7 @@ use crate::cpu::places::Places;
 use bounds::{Bounds, NOTHING, figure};
 pub(super) use imbalance::Looks;
 use imbalance::{Amount, CAPACITY, Seen, amount, is_reduced};
-use interval::{INTERVALS, in_ticks, ticks_of};
+use interval::{INTERVALS, LONGEST_BOUND, in_ticks, ticks_of};
 use levels::Levels;
 use newly_idle::NewlyIdle;
 use session::Session;
@@ -181,6 +181,8 @@ impl Search {
 enum Found {
     /// Nothing to even out.
     Even,
+    /// Nothing but threads that may not come.
+    Bound,
     /// These; none where none fits.
     Uneven(Taken),
 }
@@ -434,11 +436,16 @@ impl Balance {
     }
 
     /// The busiest CPU but one; of equal ones the next in turn. Of all others there is nothing to take.
-    fn busiest(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> Option<(Seen, usize)> {
+    fn busiest(
+        &self,
+        hardware: &Hardware,
+        (cpu, looks): (usize, Looks),
+        left_out: &[usize],
+    ) -> Option<(Seen, usize)> {
         let at = Instant::new(hardware.now());
         let totals = self.totals(at);
         let exact = |other: usize| {
-            if other == cpu || !self.gives(hardware, other, looks) {
+            if other == cpu || left_out.contains(&other) || !self.gives(hardware, other, looks) {
                 return None;
             }
             let seen = self.seen_without_load(hardware, other, at);
@@ -455,7 +462,7 @@ impl Balance {
         Some((Seen { load: self.load(from, at, &totals), ..seen }, from))
     }
 
-    /// What a CPU finds when it looks at the others.
+    /// What a CPU finds when it looks at the others; one after the other where none of the threads there may come (`LBF_ALL_PINNED`).
     fn look(
         &self,
         hardware: &Hardware,
@@ -463,23 +470,46 @@ impl Balance {
         looks: Looks,
         load_of: impl Fn(ThreadId) -> Option<i64>,
     ) -> Found {
-        let Some((busiest, from)) = self.busiest(hardware, cpu, looks) else { return Found::Even };
+        let mut left_out = Vec::new();
+        loop {
+            match self.look_beside(hardware, (cpu, looks), &left_out, &load_of) {
+                Ok(Found::Even) if !left_out.is_empty() => return Found::Bound,
+                Ok(found) => return found,
+                Err(bound) => left_out.push(bound),
+            }
+        }
+    }
+
+    /// The same without CPUs that were left out, or the next one to leave out.
+    fn look_beside(
+        &self,
+        hardware: &Hardware,
+        (cpu, looks): (usize, Looks),
+        left_out: &[usize],
+        load_of: impl Fn(ThreadId) -> Option<i64>,
+    ) -> Result<Found, usize> {
+        let Some((busiest, from)) = self.busiest(hardware, (cpu, looks), left_out) else {
+            return Ok(Found::Even);
+        };
         let (local, mean) = match looks {
             // What ran there has left its queue (`nr_running`), and where there is room no load decides anything.
             Looks::NewlyIdle => (Seen::empty(self.cpus[cpu].capacity), 0),
             _ => (self.seen(hardware, cpu), self.mean(hardware)),
         };
-        let Some(amount) = amount(looks, &local, &busiest, mean) else { return Found::Even };
+        let Some(amount) = amount(looks, &local, &busiest, mean) else { return Ok(Found::Even) };
         if let Amount::Load(load) = amount
             && busiest.fair == 1
             && busiest.load > load
             && !is_reduced(busiest.capacity)
         {
-            return Found::Even;
+            return Ok(Found::Even);
         }
         let threads = self.fitting(hardware, (from, cpu, 0), looks, (&busiest, amount), load_of);
+        if threads.is_empty() && self.are_bound(hardware, (from, cpu), &busiest) {
+            return Err(from);
+        }
         let stops = threads.is_empty() && self.stops(hardware, (from, cpu, 0), looks, (&busiest, amount));
-        Found::Uneven(Taken { from, threads, stops, level: 0 })
+        Ok(Found::Uneven(Taken { from, threads, stops, level: 0 }))
     }
 
     /// Load to capacity of all CPUs, times 1024.
@@ -588,7 +618,11 @@ impl Balance {
     fn ends(&mut self, cpu: usize, level: usize, found: Found) -> Option<Taken> {
         match found {
             Found::Even => {
-                self.even(cpu, level);
+                self.even(cpu, level, 0);
+                None
+            }
+            Found::Bound => {
+                self.even(cpu, level, LONGEST_BOUND);
                 None
             }
             Found::Uneven(taken) => {

@@ -127,7 +127,7 @@ impl Balance {
     ) -> (Option<Taken>, bool) {
         if !self.is_responsible(hardware, (cpu, level), looks) {
             self.leaves_to_others(hardware, cpu, level);
-            self.even(cpu, level);
+            self.even(cpu, level, 0);
             return (None, false);
         }
         self.begin(hardware, cpu, level);
@@ -178,20 +178,20 @@ impl Balance {
             let view = View { cpu, level, looks, left_out: &left_out, totals: &totals };
             let Some((from, seen, amount)) = self.source(hardware, &view) else {
                 // Those that may not come are still there where all were left out.
-                if left_out.is_empty() {
-                    self.mark_imbalanced(cpu, level, false);
+                if !left_out.is_empty() {
+                    return Found::Bound;
                 }
+                self.mark_imbalanced(cpu, level, false);
                 return Found::Even;
             };
             let threads = self.fitting(hardware, (from, cpu, level), looks, (&seen, amount), &load_of);
-            let is_bound = |thread: &ThreadId| !hardware.thread(*thread).may_run_on(cpu);
-            let waiting = &self.cpus[from].wanting;
-            if threads.is_empty() && !waiting.is_empty() {
-                if seen.all > 1 && waiting.iter().all(is_bound) {
+            if threads.is_empty() && seen.all > 1 {
+                if self.are_bound(hardware, (from, cpu), &seen) {
                     left_out.set(from, true);
                     continue;
                 }
-                if seen.all > 1 && waiting.iter().any(is_bound) {
+                let is_bound = |thread: &ThreadId| !hardware.thread(*thread).may_run_on(cpu);
+                if self.cpus[from].wanting.iter().any(is_bound) {
                     self.mark_imbalanced(cpu, level, true);
                 }
             }
