@@ -42,8 +42,7 @@ impl Levels {
     pub(super) fn new(domains: &Domains, hardware: &Hardware) -> Levels {
         let cpus = hardware.cpus.len();
         let caches = cpus / domains.llc;
-        // EEVDF came with it.
-        let is_cfs = hardware.platform.schedulers.iter().any(|word| word.starts_with("cfs"));
+        let is_cfs = hardware.platform.fair_version().is_some_and(|version| version.is_cfs);
         Levels {
             all: domains.levels.clone(),
             domains: domains.clone(),
