@@ -74,6 +74,7 @@ mod tests {
         const ALL: FairVersion = FairVersion {
             scheduler: "none",
             kernels: "1.0",
+            is_cfs: false,
             is_validated: false,
             scales_to: 8,
             lacks: &[

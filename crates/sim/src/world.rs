@@ -455,7 +455,7 @@ impl SimWorld {
             environment.insert("features".to_owned(), platform.features.join(" "));
         }
         if workload.latency_nice().is_some() {
-            let is_cfs = platform.fair_version().is_some_and(|version| version.scheduler.starts_with("cfs"));
+            let is_cfs = platform.fair_version().is_some_and(|version| version.is_cfs);
             let what = if is_cfs { "an offset of wake-up preemption" } else { "a slice" };
             environment.insert("latency_nice".to_owned(), format!("{what}, unvalidated: no kernel has it"));
         }

@@ -10,7 +10,7 @@
 //!
 //! *Groups, a model*: the weight of a group's entity is the group's weight times the part of the group's load that
 //! is on that CPU, taken at the instant a thread joins or leaves and on ticks; the kernel smooths the load over
-//! tens of milliseconds first.
+//! tens of milliseconds first, as `balance` does.
 
 mod average;
 mod balance;
@@ -305,27 +305,20 @@ impl<R: Rule> Fair<R> {
         self.queues.queues[self.queues.entities[entity].queue].is_held()
     }
 
-    /// Load of a CPU: weight in its root queue.
-    fn load(&self, cpu: usize) -> i64 {
-        self.queues.load(cpu)
+    /// What a thread weighs in its queue.
+    fn weight_of(&self, thread: ThreadId) -> i64 {
+        self.queues.entities[self.of_thread[thread.index()]].weight
     }
 
-    /// What a thread adds to the load of its CPU.
-    fn load_of(&self, thread: ThreadId) -> i64 {
-        load_of((&self.queues, &self.of_thread), thread)
+    /// Weight of the threads in the queue of one.
+    fn load_beside(&self, thread: ThreadId) -> i64 {
+        let queue = self.queues.entities[self.of_thread[thread.index()]].queue;
+        let groups = (0..self.group_weights.len()).map(|group| group * self.cpus + queue % self.cpus);
+        let groups = groups.map(|entity| &self.queues.entities[entity]);
+        let of_groups: i64 =
+            groups.filter(|group| group.queued && group.queue == queue).map(|group| group.weight).sum();
+        self.queues.load(queue) - of_groups
     }
-}
-
-/// What a thread adds to the load of its CPU: of a group's, the part that its own weight is there.
-fn load_of((queues, of_thread): (&Queues, &[usize]), thread: ThreadId) -> i64 {
-    let mut entity = of_thread[thread.index()];
-    let mut load = queues.entities[entity].weight;
-    while let Some(parent) = queues.parent(entity) {
-        let whole = queues.load(queues.entities[entity].queue).max(1);
-        load = load * queues.entities[parent].weight / whole;
-        entity = parent;
-    }
-    load
 }
 
 fn is_batch(asked: &Scheduling) -> bool {
@@ -351,7 +344,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         entity.thread = Some(thread);
         entity.is_batch = is_batch(&t.asked);
         let place = self.queues.entities.len();
-        self.balance.admit(t.cpu, hardware.now());
+        self.balance.admit(hardware, thread);
         self.of_thread.push(place);
         self.queues.entities.push(entity);
         if let Scheduling::Policy(PolicySpec::LatencyNice { latency_nice, .. }) = t.asked {
@@ -383,7 +376,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let was_delayed = self.queues.entities[entity].delayed;
         self.join(hardware, entity, arrival);
         if self.cpus > 1 && !self.is_held(entity) {
-            self.balance.joins(hardware, thread, self.load_of(thread), self.load(cpu));
+            self.balance.joins(hardware, thread, self.weight_of(thread), self.load_beside(thread));
         }
         if !was_delayed {
             self.time_slice_unless_timed(hardware, cpu);
@@ -395,7 +388,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let is_held = self.cpus > 1 && self.is_held(entity);
         self.quit(hardware, entity, departure != Departure::Changes, departure == Departure::Sleeps);
         if self.cpus > 1 && !is_held {
-            self.balance.leaves(hardware, thread, self.load(cpu));
+            self.balance.leaves(hardware, thread, self.load_beside(thread));
         }
         self.time_slice_unless_timed(hardware, cpu);
     }

@@ -129,8 +129,8 @@ impl Realtime {
             crowded: Places::none(cpus),
             ranking: Ranking::new(cpus, 0),
             changed: Places::none(cpus),
-            // Its fair scheduler tells such a kernel: EEVDF came with 6.6.
-            lone_ones_stay: hardware.platform.schedulers.iter().any(|word| word.starts_with("cfs")),
+            // Its fair class tells such a kernel.
+            lone_ones_stay: hardware.platform.fair_version().is_some_and(|version| version.is_cfs),
         }
     }
 
