@@ -4,6 +4,7 @@ mod changes;
 pub(super) mod disks;
 mod groups;
 mod lends;
+pub(super) mod servers;
 mod streams;
 mod units;
 
