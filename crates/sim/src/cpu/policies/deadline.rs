@@ -92,10 +92,7 @@ impl Deadline {
             let reservation = Reservation::implicit(parameters.runtime, parameters.period);
             policy.serve(hardware, reservation, &Server::deferred(serves, hardware.times.server_resolution));
         }
-        // It has nobody to serve, so it is booked and never starts.
-        if let Some(bandwidth) = hardware.platform.booked_for_ext() {
-            (0..cpus).for_each(|cpu| policy.bandwidths.book_server(cpu, bandwidth.to_kernel()));
-        }
+        policy.bandwidths.book_idle_servers(hardware.platform.booked_for_ext());
         for (serves, reservation) in hardware.inside.clone() {
             policy.serve(hardware, reservation, &Server::immediate(serves));
         }
