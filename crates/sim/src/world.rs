@@ -451,6 +451,8 @@ impl SimWorld {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
         }
         environment.extend(unvalidated(platform, stage).map(|words| ("unvalidated".to_owned(), words)));
+        environment
+            .extend(build::servers::too_much(stage, cpus).map(|words| ("servers of edf".to_owned(), words)));
         if !platform.features.is_empty() {
             environment.insert("features".to_owned(), platform.features.join(" "));
         }

@@ -43,7 +43,7 @@ impl PolicyPlace {
         u8::try_from(place).ok().map(PolicyPlace)
     }
 
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         POLICIES[usize::from(self.0)].word
     }
 }

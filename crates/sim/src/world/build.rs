@@ -4,6 +4,7 @@ mod changes;
 pub(super) mod disks;
 mod groups;
 mod lends;
+pub(super) mod servers;
 mod streams;
 mod units;
 
@@ -21,7 +22,7 @@ use surety_model::workload::{
     Task, TaskBody, Timer, Treatment, Work, Workload, leaves,
 };
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
-use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
+use surety_units::{CpuId, CpuSet, Nanos};
 
 use super::chains::Chains;
 use super::interrupts;
@@ -533,7 +534,7 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         })
     };
     let cap = world.platform.deadline_cap.to_kernel() * cpus as u64;
-    let server = world.platform.booked_for_server().map_or(0, Bandwidth::to_kernel);
+    let server = world.platform.booked_for_servers();
     let mut booked = server * cpus as u64;
     let groups = workload
         .groups
@@ -547,7 +548,8 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         if booked > cap {
             let percent = |bandwidth: u64| bandwidth as f64 / (1u64 << 20) as f64 * 100.0;
             let servers = if server > 0 {
-                format!(", the fair servers' {:.1} % included,", percent(server * cpus as u64))
+                let whose = world.platform.servers_in_words();
+                format!(", the {whose}' {:.1} % included,", percent(server * cpus as u64))
             } else {
                 String::new()
             };

@@ -92,6 +92,7 @@ impl Deadline {
             let reservation = Reservation::implicit(parameters.runtime, parameters.period);
             policy.serve(hardware, reservation, &Server::deferred(serves, hardware.times.server_resolution));
         }
+        policy.bandwidths.book_idle_servers(hardware.platform.booked_for_ext());
         for (serves, reservation) in hardware.inside.clone() {
             policy.serve(hardware, reservation, &Server::immediate(serves));
         }
