@@ -16,6 +16,9 @@ const TOP: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
 const THREADS: [&str; 2] = ["tasks", "cgroup.threads"];
 const PROGRAM: Tid = Tid(77);
 
+/// Makes a machine.
+type Machine = fn() -> ScriptedKernel;
+
 /// A machine with version 1 or 2 of control groups, this process in the topmost.
 fn machine(version: usize) -> ScriptedKernel {
     let kernel = ScriptedKernel::new(2);
@@ -188,7 +191,7 @@ fn what_the_kernel_does_not_take_is_said_and_taken_back() {
 
 #[test]
 fn whatever_fails_and_wherever_we_die_no_group_stays() {
-    const MACHINES: [(&str, fn() -> ScriptedKernel); 3] = [
+    const MACHINES: [(&str, Machine); 3] = [
         ("version 1", || machine(1)),
         ("version 1 with cpusets", with_cpusets),
         ("version 2", || machine(2)),
