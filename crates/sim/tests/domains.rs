@@ -254,7 +254,9 @@ fn a_record_says_of_domains_that_they_are_unvalidated() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// One domain of two CPUs that is said is that of a machine of which nothing is said: two ways to the same decisions, event by event. Of more CPUs, one with a lone thread hides another one with room and several from the kernel, and where nothing is said it does not.
+    /// One domain of two CPUs that is said is that of a machine of which nothing is said: two ways to the same decisions, event by event.
+    /// Of more CPUs, one with a lone thread hides another one with room and several from the kernel, and where nothing is said it does
+    /// not.
     #[test]
     fn one_domain_is_one_however_it_is_told(
         sections in proptest::collection::vec(section(), 1..9),

@@ -250,7 +250,7 @@ pub struct Cpu {
     pub serves: bool,
     /// Whether it must choose again; [`Hardware::reschedule`] says so.
     pub(crate) reschedule: bool,
-    /// Schedulers that need not be asked what to run ([`Hardware::rests`]).
+    /// Schedulers that need not be asked what to run ([`Hardware::rests`]), a bit for each of the first 16.
     pub(crate) resting: u16,
     /// The device whose hard handler it runs; it changes hands only when that is over.
     pub handling: Option<u32>,

@@ -29,11 +29,46 @@ pub(in crate::world) fn too_much(stage: &Stage, cpus: CpuSet) -> Option<String> 
         servers.iter().filter(|(own, _)| own.is_subset(span)).map(|(_, bandwidth)| bandwidth).sum()
     };
     let beyond = |span: &CpuSet| asked(span).saturating_sub(WHOLE * span.len() as u64);
-    let most = servers.iter().map(|(span, _)| *span).max_by_key(beyond).filter(|span| beyond(span) > 0)?;
+    let spans = unions(servers.iter().map(|(span, _)| *span));
+    let most = spans.into_iter().max_by_key(beyond).filter(|span| beyond(span) > 0)?;
     let span: CpuSet = most.iter().filter_map(|place| ids.get(place.index()).copied()).collect();
     let percent = asked(&most) as f64 / WHOLE as f64 * 100.0;
     Some(format!(
         "not admitted: those for {} ask for {percent:.1} % of a CPU; budgets come late",
         span.in_words()
     ))
+}
+
+/// These sets and the unions of those that share CPUs, as far as there are not too many; that of all is among them.
+fn unions(spans: impl Iterator<Item = CpuSet>) -> Vec<CpuSet> {
+    const MOST: usize = 256;
+    let mut found: Vec<CpuSet> = Vec::new();
+    let mut all = CpuSet::EMPTY;
+    for span in spans.filter(|span| !span.is_empty()) {
+        all = all.union(&span);
+        if found.contains(&span) {
+            continue;
+        }
+        let joined = found.iter().filter(|other| !other.intersection(&span).is_empty());
+        let joined: Vec<CpuSet> = joined.map(|other| other.union(&span)).chain([span]).collect();
+        for span in joined {
+            if found.len() < MOST && !found.contains(&span) {
+                found.push(span);
+            }
+        }
+    }
+    found.push(all);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_that_overlap_are_asked_together() {
+        let of = |text: &str| text.parse::<CpuSet>().unwrap();
+        let found = unions(["0-1", "1-2", "4"].map(of).into_iter());
+        assert_eq!(found, ["0-1", "0-2", "1-2", "4", "0-2,4"].map(of));
+    }
 }

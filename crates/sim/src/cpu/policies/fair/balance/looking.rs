@@ -87,7 +87,7 @@ impl Balance {
         let (local, mean) = match looks {
             // What ran there has left its queue (`nr_running`), and where there is room no load decides anything.
             Looks::NewlyIdle => (Seen::empty(self.cpus[cpu].capacity), 0),
-            _ => (self.seen(hardware, cpu), self.mean(hardware)),
+            _ => (self.seen(hardware, cpu), self.mean(hardware, left_out)),
         };
         let Some(amount) = amount(looks, &local, &busiest, mean) else { return Ok(Found::Even) };
         if let Amount::Load(load) = amount
@@ -105,11 +105,13 @@ impl Balance {
         Ok(Found::Uneven(Taken { from, threads, stops, level: 0 }))
     }
 
-    /// Load to capacity of all CPUs, times 1024.
-    fn mean(&self, hardware: &Hardware) -> u64 {
+    /// Load to capacity of all CPUs, times 1024. Of CPUs that are left out the capacity counts alone, as where the kernel looks again
+    /// without them (`update_sg_lb_stats`).
+    fn mean(&self, hardware: &Hardware, left_out: &[usize]) -> u64 {
         let at = Instant::new(hardware.now());
         let totals = self.totals(at);
-        let load: u64 = (0..self.cpus.len()).map(|cpu| self.load(cpu, at, &totals)).sum();
+        let cpus = (0..self.cpus.len()).filter(|cpu| !left_out.contains(cpu));
+        let load: u64 = cpus.map(|cpu| self.load(cpu, at, &totals)).sum();
         let capacity: u64 = self.cpus.iter().map(|cpu| cpu.capacity).sum();
         load * CAPACITY / capacity
     }

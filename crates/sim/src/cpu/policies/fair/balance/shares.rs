@@ -2,8 +2,8 @@
 //! for groups there (`calc_group_shares`, `update_tg_cfs_load`, `task_h_load` in `kernel/sched/fair.c`).
 //!
 //! An entity's load is its weight times the part of the time for which it wanted the CPU, and its weight on CPU `i` is that of
-//! [`super::session`] with the weight of the group in place of 1024: `W m_i / (T - L_i + m_i)`. So it follows its threads at once
-//! when these go to another CPU, on both. `L` of a group with groups in it is that of its threads and of their entities.
+//! [`super::session`] with the weight of the group in place of 1024: `W m_i / (T - L_i + m_i)`. The weights on both CPUs change at
+//! once when a thread moves. `L` of a group with groups in it is that of its threads and of their entities.
 //!
 //! A thread's part of the load of its CPU is its average times, for each group that it is in, the load of the entity over that of
 //! all that is in the group there.
