@@ -3,11 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 
 use surety_kernel::clock;
 use surety_model::workload::Fill;
-use surety_units::Nanos;
+use surety_units::{Bytes, Nanos};
 
 /// Bytes between two looks at whether the run is over, in memory.
 const PIECE: usize = 256 << 10;
@@ -15,6 +15,10 @@ const PIECE: usize = 256 << 10;
 const USES: usize = 9;
 const LEAST: Nanos = Nanos::from_micros(200);
 const BATCH_MAX: i64 = 4096;
+/// Of a longer use so many bytes are measured.
+const MEASURED_MAX: Bytes = Bytes(64 << 20);
+/// Devices that keep nothing and do nothing, as `st_rdev`: /dev/null and /dev/zero, 1:3 and 1:5 (`Documentation/admin-guide/devices.txt`).
+const HARMLESS: [u64; 2] = [0x103, 0x105];
 
 /// A buffer for all of these, every page of it there.
 pub(crate) fn buffer_for<'f>(fills: impl Iterator<Item = &'f Fill>) -> Vec<u8> {
@@ -82,17 +86,17 @@ impl Filler {
     }
 }
 
-/// The CPU time of the calling thread that a use takes: the median of some, of many at once where one is short. `None` for a file that keeps what
-/// is written, which nobody writes outside of a run.
+/// The CPU time of the calling thread that a use takes: the median of some, of many at once where one is short, and of a long one's first
+/// 64 MiB times their number. `None` for files and devices: nobody writes to those outside of a run, except to /dev/null and /dev/zero.
 ///
 /// # Errors
 /// A device that cannot be written, in words.
 pub fn measure(fill: &Fill) -> Result<Option<Nanos>, String> {
-    let is_device =
-        |name: &String| std::fs::metadata(name).is_ok_and(|file| file.file_type().is_char_device());
-    if !fill.file.as_ref().is_none_or(is_device) {
+    if !fill.file.as_ref().is_none_or(is_harmless) {
         return Ok(None);
     }
+    let most = MEASURED_MAX.max(fill.buffer);
+    let (whole, fill) = (fill.bytes, &Fill { bytes: fill.bytes.min(most), ..fill.clone() });
     let mut filler = Filler::new(fill)?;
     let mut buffer = buffer_for(std::iter::once(fill));
     let mut batch = 1;
@@ -110,7 +114,14 @@ pub fn measure(fill: &Fill) -> Result<Option<Nanos>, String> {
         taken.push(all / batch);
     }
     taken.sort_unstable();
-    Ok(Some(taken[USES / 2]))
+    let each = i128::from(taken[USES / 2].get());
+    let all = each * i128::from(whole.0) / i128::from(fill.bytes.0.max(1));
+    Ok(Some(Nanos::new(i64::try_from(all).unwrap_or(i64::MAX))))
+}
+
+fn is_harmless(name: &String) -> bool {
+    std::fs::metadata(name)
+        .is_ok_and(|file| file.file_type().is_char_device() && HARMLESS.contains(&file.rdev()))
 }
 
 #[cfg(test)]
@@ -148,6 +159,16 @@ mod tests {
         assert_eq!((length, kept), (150_000, Ok(None)));
         let refused = Filler::new(&fill(1, Some("/proc/self/nothing".to_owned()))).unwrap_err();
         assert!(refused.contains("/proc/self/nothing cannot be written"), "{refused}");
+    }
+
+    /// What is asked for may be a watchdog, and a terabyte.
+    #[test]
+    fn nothing_is_written_to_other_devices_and_no_long_use_is_waited_for() {
+        let to = |name: &str| measure(&fill(64, Some(name.to_owned()))).unwrap();
+        assert!(to("/dev/null").is_some() && to("/dev/zero").is_some());
+        assert_eq!([to("/dev/tty"), to("/dev/full")], [None, None]);
+        let long = measure(&fill(1 << 40, None)).unwrap().unwrap();
+        assert!(long > Nanos::from_secs(1), "{long}");
     }
 
     /// A hundred times the bytes take some hundred times as long, on any machine.

@@ -434,7 +434,8 @@ fn confined(task: &Task, platform: &Platform) -> Option<String> {
 
 /// Whether these CPUs are all of a machine's, by their numbers.
 fn has_all(own: &CpuSet, platform: &Platform) -> bool {
-    platform.domains().iter().all(|(cpus, _)| cpus.is_subset(own))
+    let all = platform.domains().iter().fold(CpuSet::EMPTY, |all, (cpus, _)| all.union(cpus));
+    *own == all
 }
 
 /// What is asked of one task's reservation.

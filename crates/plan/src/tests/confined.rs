@@ -20,7 +20,7 @@ fn tasks_with_cpus_of_their_own_are_not_planned() {
     for (task, says) in [
         (wanted("t"), None),
         (on("0-1"), None),
-        (on("0-3"), None),
+        (on("0-3"), Some("leave `cpus` out, or")),
         (on("1"), Some("leave `cpus` out, or")),
         (on("2-3"), Some("leave `cpus` out, or")),
         (on("1-2"), Some("leave `cpus` out, or")),
