@@ -21,7 +21,6 @@ use surety_units::Nanos;
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
 use crate::files;
-use crate::fills::measured;
 use crate::input::{files_of, read_on, read_system};
 use crate::load::append_loads;
 use crate::planning::read_plan;
@@ -50,9 +49,6 @@ pub fn options_of(running: &Running, workload: &Workload, session: &Session) -> 
 pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
     let system = args.platform_file.as_deref().map(read_system).transpose()?;
     let mut workload = read_on(&args.workload, system.as_ref())?;
-    if args.worlds().iter().any(|world| world.starts_with("sim")) {
-        measured(&mut workload)?;
-    }
     append_loads(&mut workload, &args.beside.load)?;
     args.rights.give(&mut workload)?;
     if let Some(path) = &args.plan {

@@ -147,7 +147,8 @@ impl<'a> ControlGroups<'a> {
         self.hierarchy
             .make_threaded(kernel, &path)
             .map_err(|error| GroupError::NotThreaded { group: top.clone(), error })?;
-        let cpuset = match self.hierarchy.cpusets.clone().filter(|_| self.with_cpus) {
+        let cpuset = match self.hierarchy.cpusets.clone().filter(|cpusets| self.with_cpus || *cpusets == top)
+        {
             // One hierarchy may have both controllers.
             Some(cpusets) => {
                 let cpuset = match cpusets == top {

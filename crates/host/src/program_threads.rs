@@ -7,8 +7,8 @@
 //! is ready to run. Readiness begins with the request to wake.
 //!
 //! A thread that was last seen on a CPU on which another is found now has left it unseen; it counts as asleep until it
-//! shows again, so nothing is invented to its advantage. A thread that was ready and is found on a CPU without a switch to it (some
-//! kernels leave out switches from idle) has been there since the last event of that CPU, or since it was ready: the earliest
+//! shows again, so nothing is invented to its advantage. A thread that was ready and is found on a CPU that idled, without a switch
+//! to it (some kernels leave those out), has been there since the last event of that CPU, or since it was ready: the earliest
 //! it can have been, as with jobs ([`surety_trace`]'s inference).
 
 use std::collections::BTreeMap;
@@ -90,11 +90,12 @@ pub(crate) struct ProgramThreads {
     cpus: Vec<OfCpu>,
 }
 
-/// A CPU: whose thread is on it, and its last event.
+/// A CPU: whose thread is on it, its last event, and whether it idled then.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfCpu {
     occupant: Option<usize>,
     last: Nanos,
+    idles: bool,
 }
 
 impl ProgramThreads {
@@ -211,16 +212,16 @@ impl ProgramThreads {
             self.cpus.resize(cpu + 1, OfCpu::default());
         }
         let index = self.now.get(&current).copied();
-        let Some(OfCpu { occupant, last }) = self.cpus.get(cpu).copied() else { return };
+        let Some(OfCpu { occupant, last, idles }) = self.cpus.get(cpu).copied() else { return };
         if let Some(gone) = occupant.filter(|b| Some(*b) != index) {
             self.put(gone, Place::Asleep, at);
         }
         if let Some((index, life)) = index.and_then(|index| Some((index, self.lives.get(index)?))) {
-            let since = if life.place == Place::Ready { last.max(life.since) } else { at };
+            let since = if idles && life.place == Place::Ready { last.max(life.since) } else { at };
             self.put(index, Place::On(cpu), since);
         }
         if let Some(of_cpu) = self.cpus.get_mut(cpu) {
-            of_cpu.last = at;
+            (of_cpu.last, of_cpu.idles) = (at, current == Tid::IDLE);
         }
     }
 
@@ -287,6 +288,9 @@ impl TraceSink for ProgramThreads {
                         life.comm = next_comm;
                     }
                     self.found(cpu, next, at);
+                }
+                if let Some(of_cpu) = self.cpus.get_mut(cpu) {
+                    of_cpu.idles = next == Tid::IDLE;
                 }
             }
             EventKind::Waking(woken) | EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => {
@@ -446,17 +450,26 @@ mod tests {
         s.at(11, 1, 0, EventKind::IrqExit { irq: 1 });
         s.at(19, 0, 7, EventKind::IrqExit { irq: 1 });
         s.switch(25, 1, (100, SLEEPS), 0);
-        // Ready since 30, the CPU's last event is older.
+        // Ready since 30, the idle CPU's last event is older.
+        s.at(28, 0, 0, EventKind::IrqExit { irq: 1 });
         s.wake(30, 100);
         s.at(35, 0, 100, EventKind::IrqExit { irq: 1 });
         s.switch(45, 0, (100, SLEEPS), 7);
         // Nobody saw it ready: nothing is invented.
         s.at(60, 0, 100, EventKind::IrqExit { irq: 1 });
         s.switch(61, 0, (100, SLEEPS), 7);
+        // Another thread had the CPU: when it left is not known.
+        s.wake(70, 100);
+        s.at(75, 0, 100, EventKind::IrqExit { irq: 1 });
+        s.switch(76, 0, (100, SLEEPS), 0);
+        // The switch to idle was recorded, and is the CPU's last event.
+        s.wake(80, 100);
+        s.at(85, 0, 100, EventKind::IrqExit { irq: 1 });
+        s.switch(86, 0, (100, SLEEPS), 7);
         let programs_seen = s.program_threads.finish();
         let ms = Nanos::from_millis;
-        assert_eq!(programs_seen[0].threads[0].run, ms(14 + 15 + 1));
-        assert_eq!((programs_seen[0].busy, programs_seen[0].starved), (ms(30), ms(1)));
+        assert_eq!(programs_seen[0].threads[0].run, ms(14 + 15 + 1 + 1 + 6));
+        assert_eq!(programs_seen[0].busy, ms(37));
     }
 
     #[test]

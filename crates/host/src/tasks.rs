@@ -24,7 +24,7 @@ use surety_model::workload::{Course, Cursor, Fill, Phase, Schedule, Task, TaskBo
 use surety_units::{CpuSet, Nanos};
 
 use crate::chains::{Chains, Handled, Place, Seat};
-use crate::fills::{Filler, buffer_for};
+use crate::fills::Fillers;
 use crate::meter::{Metered, ShareMeter};
 use crate::shared::SharedObjects;
 use crate::window::{Gate, Window};
@@ -143,8 +143,26 @@ impl TaskBodySpec {
         self.place.as_ref().is_some_and(|place| place.is_fed)
     }
 
-    /// Runs the task in the calling thread until the window ends.
-    pub fn run(&self, gate: &Gate, window: &Window, marker: Option<&Marker>) -> TaskRun {
+    /// What its steps write from and to; made before the run begins, so that no job pays for it.
+    pub fn fillers(&self) -> Result<Fillers, String> {
+        Fillers::of(self.steps.iter().map(|step| match step {
+            Step::Fill(fill) => Some(fill),
+            _ => None,
+        }))
+    }
+
+    /// Runs the task in the calling thread until the window ends, with its [fillers](TaskBodySpec::fillers).
+    pub fn run(
+        &self,
+        gate: &Gate,
+        window: &Window,
+        marker: Option<&Marker>,
+        fillers: Result<Fillers, String>,
+    ) -> TaskRun {
+        let fillers = match fillers {
+            Ok(fillers) => fillers,
+            Err(why) => return TaskRun { trouble: Some(why), ..self.not_run() },
+        };
         let seat = self.place.as_ref().map(|place| Seat::of(self.shared.chains(), place));
         let room = match seat.as_ref().filter(|_| self.is_fed()) {
             Some(seat) => seat.room() as u64,
@@ -159,8 +177,7 @@ impl TaskBodySpec {
             held: Vec::with_capacity(self.steps.len()),
             cursor: self.course.cursor(),
             timers: vec![None; self.steps.len()],
-            fillers: Vec::new(),
-            buffer: Vec::new(),
+            fillers,
             own: Arc::default(),
             seat,
             left: None,
@@ -168,9 +185,6 @@ impl TaskBodySpec {
             time: ThreadTime::read(),
             trouble: None,
         };
-        if let Err(why) = thread.make_fillers(&self.steps) {
-            return TaskRun { trouble: Some(why), ..self.not_run() };
-        }
         let mut works = Vec::with_capacity(self.steps.len());
         let mut next = (self.plan.jobs > 0).then_some((0, self.plan.start()));
         while let Some((job, planned)) = next.filter(|(_, release)| window.begin + *release < window.end) {
@@ -285,9 +299,8 @@ struct Thread<'a> {
     cursor: Cursor,
     /// Its timers, in workload time, where they were used.
     timers: Vec<Option<Nanos>>,
-    /// What its steps write, by their places, and the buffer they write from.
-    fillers: Vec<Option<Filler>>,
-    buffer: Vec<u8>,
+    /// What its steps write, by their places.
+    fillers: Fillers,
     /// What it waits for at conditions and barriers.
     own: Arc<Event>,
     /// Where chains deliver to it.
@@ -417,25 +430,10 @@ impl Thread<'_> {
         }
     }
 
-    /// Makes what its steps write from before the run begins.
-    fn make_fillers(&mut self, steps: &[Step]) -> Result<(), String> {
-        let make = |step: &Step| match step {
-            Step::Fill(fill) => Filler::new(fill).map(Some),
-            _ => Ok(None),
-        };
-        self.fillers = steps.iter().map(make).collect::<Result<_, _>>()?;
-        self.buffer = buffer_for(steps.iter().filter_map(|step| match step {
-            Step::Fill(fill) => Some(fill),
-            _ => None,
-        }));
-        Ok(())
-    }
-
     /// Writes what the step of this place writes; false when the run ended meanwhile, or the file takes it not.
     fn fill(&mut self, step: usize) -> bool {
-        let Thread { fillers, buffer, time, meter, gate, window, trouble, .. } = self;
-        let Some(filler) = &mut fillers[step] else { return true };
-        let done = filler.fill(buffer, || {
+        let Thread { fillers, time, meter, gate, window, trouble, .. } = self;
+        let done = fillers.fill(step, || {
             let (now, _) = time.now();
             meter.look(now);
             !gate.is_over(window, now)
@@ -577,7 +575,7 @@ mod tests {
         let body = TaskBodySpec::of(&task, 0, 1, &Arc::default()).unwrap();
         let gate = Gate::default();
         let window = Window::new(clock::monotonic() + ms(2), Nanos::ZERO, ms(50));
-        let run = body.run(&gate, &window, None);
+        let run = body.run(&gate, &window, None, body.fillers());
         assert!(!run.stamps.is_empty() && run.stamps.len() <= 10, "{}", run.stamps.len());
         for stamp in run.stamps.iter().filter(|s| s.completion.is_some()) {
             assert!(stamp.execution >= ms(1));
@@ -613,7 +611,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             let gate = Gate::default();
             let window = Window::new(clock::monotonic() + ms(2), Nanos::ZERO, Nanos::SECOND);
-            let run = body.run(&gate, &window, None);
+            let run = body.run(&gate, &window, None, body.fillers());
             (
                 run.trouble,
                 kernel.affinity(Tid(0)).unwrap(),
