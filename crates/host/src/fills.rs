@@ -1,4 +1,4 @@
-//! [`Filler`]: bytes written over a buffer or into a file, as a step of a job; [`measure`]: the CPU time that a use takes here.
+//! Bytes written over a buffer or into a file, as a step of a job; [`measure`]: the CPU time that a use takes here.
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
