@@ -6,8 +6,8 @@ use surety_units::Nanos;
 
 use crate::exit::{Code, Failure};
 
-/// Gives each step that writes bytes, and does not say how long that takes, the CPU time it takes here; not those into files that keep what is
-/// written.
+/// Gives each step that writes bytes, and does not say how long that takes, the CPU time it takes here: those into memory, /dev/null and
+/// /dev/zero.
 pub fn measured(workload: &mut Workload) -> Result<(), Failure> {
     let mut known: Vec<(Fill, Option<Nanos>)> = Vec::new();
     for task in &mut workload.tasks {

@@ -138,9 +138,8 @@ impl<'a> ControlGroups<'a> {
         let kernel = self.kernel;
         let refused = |error| GroupError::Refused { group: group.name.clone(), error };
         let parent = group.parent.as_ref().and_then(|parent| self.made.get(parent));
-        let (parent, parent_cpuset) = parent
-            .map(|made| (made.path.clone(), made.cpuset.clone()))
-            .map_or((None, None), |(path, cpuset)| (Some(path), cpuset));
+        let (parent, parent_cpuset) = parent.map(|made| (made.path.clone(), made.cpuset.clone())).unzip();
+        let parent_cpuset: Option<PathBuf> = parent_cpuset.flatten();
         let top = self.hierarchy.top.clone();
         self.give(parent.as_ref().unwrap_or(&top), parent.is_none())?;
         let path = self.directory(&group.name, parent.as_deref(), &top)?;

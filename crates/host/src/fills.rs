@@ -15,7 +15,7 @@ const PIECE: usize = 256 << 10;
 const USES: usize = 9;
 const LEAST: Nanos = Nanos::from_micros(200);
 const BATCH_MAX: i64 = 4096;
-/// Of a longer use so many bytes are measured.
+/// Bytes of a use that are measured; the time of a longer one is scaled.
 const MEASURED_MAX: Bytes = Bytes(64 << 20);
 /// Devices that keep nothing and do nothing, as `st_rdev`: /dev/null and /dev/zero, 1:3 and 1:5 (`Documentation/admin-guide/devices.txt`).
 const HARMLESS: [u64; 2] = [0x103, 0x105];
@@ -46,7 +46,7 @@ impl Fillers {
     /// Writes what the step of this place writes, as [`Filler::fill`].
     ///
     /// # Errors
-    /// As there.
+    /// A write that failed, in words.
     pub fn fill(&mut self, step: usize, goes_on: impl FnMut() -> bool) -> Result<bool, String> {
         match self.each.get_mut(step) {
             Some(Some(filler)) => filler.fill(&mut self.buffer, goes_on),

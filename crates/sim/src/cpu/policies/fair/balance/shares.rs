@@ -188,7 +188,7 @@ mod tests {
 
     const NOW: Nanos = Nanos::from_millis(500);
 
-    /// Groups of these weights and parents on two CPUs, where threads of nice 0 have always been: so many of each group on each CPU.
+    /// Groups of these weights and parents on two CPUs, where threads of nice 0 have always been, with the number of threads of each group on each CPU.
     fn of(groups: &[(u32, Option<usize>, [usize; 2])]) -> Shares {
         let spec = |(weight, parent, _): &(u32, Option<usize>, [usize; 2])| GroupSpec {
             weight: *weight,
