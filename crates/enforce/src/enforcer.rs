@@ -74,6 +74,7 @@ impl<'a> Enforcer<'a> {
 
     /// Gives a thread its class and verifies that it has it.
     pub fn set_scheduler(&mut self, tid: Tid, wanted: SchedAttr, owner: Owner) -> Result<(), EnforceError> {
+        let wanted = self.kernel.as_told(wanted);
         match owner {
             Owner::Ours => set_scheduler(self.kernel, &self.owed, tid, &wanted)?,
             Owner::Others => {
@@ -121,6 +122,7 @@ impl<'a> Enforcer<'a> {
 /// # Errors
 /// The kernel took it and did something else, or does not say what the thread has.
 pub fn verify_scheduler(kernel: &dyn Kernel, tid: Tid, wanted: &SchedAttr) -> Result<(), EnforceError> {
+    let wanted = &kernel.as_told(*wanted);
     let found = kernel.scheduler(tid)?;
     if found.is_result_of(wanted) {
         return Ok(());

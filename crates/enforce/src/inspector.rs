@@ -95,7 +95,7 @@ impl Post {
             tid,
             identity,
             may_end: owner == Owner::Ours,
-            attr,
+            attr: attr.map(|attr| kernel.as_told(attr)),
             place,
             is_set: true,
         }

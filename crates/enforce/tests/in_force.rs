@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
-use surety_enforce::{INSPECTED_EVERY, Inspector, Owner, Place, Post, ThreadState};
-use surety_kernel::{Kernel, SchedAttr, SchedPolicy, ScriptedKernel};
+use surety_enforce::{Enforcer, INSPECTED_EVERY, Inspector, Owner, Place, Post, ThreadState};
+use surety_kernel::{Kernel, RealKernel, SchedAttr, SchedPolicy, ScriptedKernel};
 use surety_model::promise::Promise;
 use surety_model::record::{
     ActivityRecord, Basis, Caveat, Evidence, InForce, Promised, Record, ThreadInForce,
@@ -166,4 +166,26 @@ fn what_a_thread_of_ours_read_at_its_end_counts() {
     assert_eq!(inspector.differences().count(), 0, "threads of ours end with the run");
     inspector.hear(OURS, &last);
     assert_eq!(withheld(&inspector).0.len(), 3);
+}
+
+#[test]
+fn a_slice_of_its_own_that_is_the_base_slice_is_in_force() {
+    let kernel = RealKernel::new();
+    let Some(base) = kernel.base_slice() else {
+        eprintln!("SKIPPED: this kernel has no slices of threads");
+        return;
+    };
+    let own = kernel.own_tid();
+    let before = kernel.scheduler(own).unwrap();
+    let mut enforcer = Enforcer::new(&kernel, None);
+    for slice in [base * 2, base] {
+        let wanted = SchedAttr::from(SchedPolicy::Other { nice: 0, slice: Some(slice) });
+        enforcer.set_scheduler(own, wanted, Owner::Ours).unwrap();
+        let mut inspector = Inspector::new(&kernel);
+        let place = Place::Exactly(kernel.affinity(own).unwrap());
+        inspector.expect(Post::set(&kernel, ("own", own, Owner::Ours), Some(wanted), place));
+        inspector.read(&kernel);
+        assert_eq!(inspector.differences().collect::<Vec<_>>(), Vec::<&str>::new());
+    }
+    enforcer.set_scheduler(own, before, Owner::Ours).unwrap();
 }

@@ -55,6 +55,11 @@ pub trait Kernel: Send + Sync {
     /// A thread's scheduling. A fair thread with the kernel's base slice has slice `None`. Thread 0 is the caller.
     fn scheduler(&self, tid: Tid) -> Result<SchedAttr, KernelError>;
 
+    /// How [`Kernel::scheduler`] tells of a thread that was given this: a slice of its own that is the base slice is told as none.
+    fn as_told(&self, attr: SchedAttr) -> SchedAttr {
+        attr
+    }
+
     /// One call of `sched_setattr` without protection against the bandwidth leak. Callers want
     /// [`crate::transition::set_scheduler`].
     fn set_scheduler_directly(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError>;

@@ -41,13 +41,16 @@ impl RealKernel {
 
 impl Kernel for RealKernel {
     fn scheduler(&self, tid: Tid) -> Result<SchedAttr, KernelError> {
-        let mut attr = sched::read_attr(tid)?;
+        sched::read_attr(tid).map(|attr| self.as_told(attr))
+    }
+
+    fn as_told(&self, mut attr: SchedAttr) -> SchedAttr {
         if let SchedPolicy::Other { slice, .. } = &mut attr.policy
             && *slice == self.base_slice()
         {
             *slice = None;
         }
-        Ok(attr)
+        attr
     }
 
     fn set_scheduler_directly(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
