@@ -150,6 +150,15 @@ impl<P: Programs> Machine<P> {
         }
     }
 
+    /// The current thread of a CPU raises an event, and wakes who waits for it first.
+    #[inline]
+    pub(super) fn raise_event(&mut self, cpu: usize, signal: usize) {
+        if let Some(next) = self.resources.signal(&self.hardware, signal) {
+            self.goes_on_for(cpu, self.hardware.platform.overheads.wakeup);
+            self.wake(next, cpu);
+        }
+    }
+
     /// The current thread of a CPU takes a raising of an event, or sleeps until there is one; where it waits for a disk no signal wakes it.
     pub(super) fn wait_for(&mut self, cpu: usize, thread: ThreadId, signal: usize, is_blocked: bool) {
         if !self.resources.wait(signal, thread) {
