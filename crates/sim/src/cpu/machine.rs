@@ -487,14 +487,8 @@ impl<P: Programs> Machine<P> {
                 Step::Wait(signal) => self.wait_for(cpu, thread, signal, false),
                 Step::Block(signal) => self.wait_for(cpu, thread, signal, true),
                 Step::WaitUntil(signal, until) => self.wait_until(cpu, thread, (signal, until)),
-                Step::Signal(signal) => {
-                    self.raise_event(cpu, signal);
-                    if self.is_preempted(cpu, thread) {
-                        break;
-                    }
-                }
-                Step::SignalAll(signal) => {
-                    (0..self.resources.waiters(signal).len()).for_each(|_| self.raise_event(cpu, signal));
+                Step::Signal(_) | Step::SignalAll(_) => {
+                    self.raise_event(cpu, step);
                     if self.is_preempted(cpu, thread) {
                         break;
                     }

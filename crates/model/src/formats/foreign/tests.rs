@@ -189,7 +189,7 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
         ),
         (
             "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000, \"run\": 1, \"util_max\": 8",
-            "f.json:1:84: `util_max` means nothing to SCHED_DEADLINE",
+            "f.json:1:81: `util_max` means nothing to SCHED_DEADLINE",
         ),
         ("\"run\": 1, \"taskgroup\": \"g\"", "f.json:1:33: the task group `g` has no `/` at its beginning"),
         ("\"run\": 1, \"nodes_membind\": [0]", "f.json:1:33: `nodes_membind` has no counterpart"),

@@ -88,9 +88,7 @@ fn keep_slice(of: &mut Scheduling, kept: &mut Option<Nanos>) {
 
 /// How a thread is scheduled from a phase on; `None`: as before.
 fn next(reading: &mut Reading, phase: &Object<'_>, before: &Scheduling) -> Option<Scheduling> {
-    let Some(key) = scheduling::KEYS.iter().find(|key| phase.has(key)) else {
-        return None;
-    };
+    let key = scheduling::KEYS.iter().find(|key| phase.has(key))?;
     let says_class = phase.has("policy") || phase.has("priority");
     if !says_class && before.policy != PolicySpec::Deadline {
         // rt-app goes on without it.
