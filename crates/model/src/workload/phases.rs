@@ -197,6 +197,14 @@ impl Phase {
         }
     }
 
+    /// The group that it brings its thread into; inside, `None`: that of the run.
+    fn later_group(&self) -> Option<Option<&str>> {
+        match self {
+            Phase::Group(group) => Some(group.as_deref()),
+            _ => None,
+        }
+    }
+
     /// What a bound of a sum of its steps does not cover: its word.
     pub fn beyond_sums(&self) -> Option<&'static str> {
         match self {
@@ -315,11 +323,7 @@ impl Task {
 
     /// The groups that its steps bring it into, in the order of the file; `None`: that of the run.
     pub fn later_groups(&self) -> Vec<Option<&str>> {
-        let of = |phase| match phase {
-            &Phase::Group(ref group) => Some(group.as_deref()),
-            _ => None,
-        };
-        self.body.leaves().into_iter().filter_map(of).collect()
+        self.body.leaves().into_iter().filter_map(Phase::later_group).collect()
     }
 
     /// Whether it or one of its steps says within which limits its utilisation is taken.
