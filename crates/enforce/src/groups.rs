@@ -49,6 +49,11 @@ pub enum GroupError {
     /// The kernel said yes and did something else.
     #[error("group.{group} was given {wanted} and has {found}; choose values that this kernel keeps")]
     NotAsSet { group: String, wanted: String, found: String },
+    /// The same of a thread.
+    #[error(
+        "a thread was put into the control group {group} and is not there; simulate the workload, or leave `group` out of its phases"
+    )]
+    NotEntered { group: String },
     /// It could not be written down, so it was not done.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -97,6 +102,37 @@ pub struct Entered<'a> {
     groups: &'a ControlGroups<'a>,
     /// The CPUs it had: a cpuset gives a thread its own CPUs, at leaving too.
     cpus: Option<CpuSet>,
+}
+
+/// Where the groups of a run are, without CPUs of their own.
+#[derive(Clone, Debug)]
+pub struct GroupSeats {
+    hierarchy: CpuHierarchy,
+    places: BTreeMap<String, PathBuf>,
+}
+
+impl GroupSeats {
+    /// Puts a thread of this process into a group, `None` for the one that all of them were made in, and reads back whether it is there.
+    /// The group is removed with whoever is in it, so that nothing more has to be undone.
+    ///
+    /// # Errors
+    /// What the kernel refuses, or that it said yes and left the thread where it was.
+    pub fn enter(&self, kernel: &dyn Kernel, group: Option<&str>, tid: Tid) -> Result<(), GroupError> {
+        let place = match group {
+            None => &self.hierarchy.top,
+            Some(name) => self.places.get(name).ok_or(GroupError::NoController)?,
+        };
+        let named = || group.unwrap_or("/").to_owned();
+        let refused = |error| GroupError::Refused { group: named(), error };
+        self.hierarchy.join(kernel, place, tid).map_err(refused)?;
+        // Of the group of the run its path is not that of a group below.
+        let inside = |path: &PathBuf| self.hierarchy.holds(kernel, path, tid);
+        let is_there = if group.is_some() { inside(place) } else { !self.places.values().any(inside) };
+        match is_there {
+            true => Ok(()),
+            false => Err(GroupError::NotEntered { group: named() }),
+        }
+    }
 }
 
 impl<'a> ControlGroups<'a> {
@@ -247,6 +283,12 @@ impl<'a> ControlGroups<'a> {
         let entered = Entered { groups: self, cpus };
         made.paths().try_for_each(|path| self.hierarchy.join(self.kernel, path, tid)).map_err(refused)?;
         Ok(entered)
+    }
+
+    /// The places of the groups, for threads that go from one to another by themselves.
+    pub fn seats(&self) -> GroupSeats {
+        let places = self.made.iter().map(|(name, made)| (name.clone(), made.path.clone()));
+        GroupSeats { hierarchy: self.hierarchy.clone(), places: places.collect() }
     }
 
     /// Whether a thread is in a group.

@@ -15,7 +15,7 @@ mod plan;
 
 pub use attributes::{attr_of_policy, attr_of_reservation, describe};
 pub use enforcer::{EnforceError, Enforcer, Owner, verify_scheduler};
-pub use groups::{ControlGroups, Entered, GroupError};
+pub use groups::{ControlGroups, Entered, GroupError, GroupSeats};
 pub use inspector::{INSPECTED_EVERY, Inspector, Place, Post, ThreadState};
 pub use order::{Wanted, enforce_all};
 pub use own_domain::{DomainError, OwnDomain};

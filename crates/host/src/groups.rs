@@ -78,16 +78,21 @@ pub(crate) fn check_cpus(workload: &Workload, run: &CpuSet) -> Result<(), WorldE
 
 /// Who is in a group, by its path in the workload and its group.
 fn members(workload: &Workload) -> impl Iterator<Item = (String, &str)> {
-    let tasks = workload.tasks.iter().map(|task| (format!("task.{}", task.name), task.group.as_deref()));
+    let tasks = workload.tasks.iter().map(|task| (format!("task.{}", task.name), any_group(task)));
     let loads = workload.loads.iter().map(|load| (format!("load.{}", load.name), load.group.as_deref()));
     tasks.chain(loads).filter_map(|(object, group)| Some((object, group?)))
+}
+
+/// The group of a task, or the first that its steps bring it into.
+fn any_group(task: &Task) -> Option<&str> {
+    task.group.as_deref().or_else(|| task.later_groups().into_iter().flatten().next())
 }
 
 /// The first member of a group that is FIFO or RR, from its beginning or from a step on, by its path in the workload.
 fn realtime_member(workload: &Workload) -> Option<String> {
     let is_realtime = |policy| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
     let at_times = |of: Schedule| of.reservation.is_none() && is_realtime(of.policy);
-    let task = |t: &&Task| t.group.is_some() && t.schedules().any(at_times);
+    let task = |t: &&Task| any_group(t).is_some() && t.schedules().any(at_times);
     let load = |l: &&Load| l.group.is_some() && is_realtime(l.policy);
     let of_tasks = workload.tasks.iter().find(task).map(|task| format!("task.{}", task.name));
     of_tasks.or_else(|| workload.loads.iter().find(load).map(|load| format!("load.{}", load.name)))
@@ -127,6 +132,9 @@ pub(crate) fn with_group(
     let of_task = workload.tasks.iter().find(|t| t.name == thread.activity).map(|t| &t.group);
     let of_load = || workload.loads.iter().find(|l| l.name == thread.activity).map(|l| &l.group);
     let group = of_task.or_else(of_load).and_then(Option::as_ref);
+    // One that its steps move is where they say.
+    let moves = |task: &Task| task.name == thread.activity && !task.later_groups().is_empty();
+    let group = group.filter(|_| !workload.tasks.iter().any(moves));
     let (Some(groups), Some(group), Some(tid)) = (groups, group, thread.tid) else { return thread };
     let is_there = groups.holds(group, tid);
     let policy = format!("{}, {} group {group}", thread.policy, if is_there { "in" } else { "not in" });

@@ -15,7 +15,7 @@ use surety_kernel::{Kernel, SchedAttr, clock, partition};
 use surety_model::first_cpus::{FirstCpus, Turn};
 use surety_model::plan::Homes;
 use surety_model::workload::{
-    Irq, Load, PolicySpec, Program, STREAM_PRIORITY, Task, TaskBody, ThreadMatch, Workload,
+    Irq, Load, PolicySpec, Program, STREAM_PRIORITY, Task, TaskBody, ThreadMatch, UtilClamp, Workload,
 };
 use surety_model::world::WorldError;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
@@ -283,6 +283,8 @@ impl Stage<'_> {
             (Some(reservation), _) => attr_of_reservation(reservation),
             (None, _) => attr_of_policy(task.policy),
         };
+        let UtilClamp { min: util_min, max: util_max } = task.util;
+        let wanted = SchedAttr { util_min, util_max, ..wanted };
         let is_deadline = wanted.policy.is_deadline();
         let of_group = self.workload.cpus_of_group(task.group.as_deref());
         task.check_cpus(&self.cpus, of_group, &self.all_cpus).map_err(|why| self.unsupported(task, &why))?;

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use surety_enforce::GroupSeats;
 use surety_kernel::KernelError;
-use surety_kernel::futex::{Event, PlainLock, PriorityLock, Waited};
-use surety_model::workload::{LockProtocol, Phase, Timer, Workload};
+use surety_kernel::futex::{Event, Opening, PlainLock, PriorityLock, Waited};
+use surety_model::workload::{LockProtocol, Meeting, Phase, Task, Timer, Together, Workload};
 use surety_model::world::RunOptions;
 use surety_units::{CpuSet, Nanos};
 
@@ -76,6 +77,11 @@ pub(crate) struct SharedObjects {
     /// The CPUs of the run.
     cpus: CpuSet,
     chains: Chains,
+    /// Who begins together, and where they meet.
+    together: Together,
+    opening: Opening,
+    /// The groups that they go between.
+    groups: Option<GroupSeats>,
 }
 
 impl SharedObjects {
@@ -86,7 +92,8 @@ impl SharedObjects {
     pub fn of(workload: &Workload, options: &RunOptions, cpus: CpuSet) -> Result<SharedObjects, KernelError> {
         let length = options.warm_up.saturating_add(options.duration);
         let chains = Chains::of(workload, options.seed, length);
-        let mut shared = SharedObjects { chains, cpus, ..SharedObjects::default() };
+        let together = Together::of(workload, cpus.len() as u32);
+        let mut shared = SharedObjects { chains, cpus, together, ..SharedObjects::default() };
         for resource in &workload.resources {
             let lock = match resource.protocol {
                 LockProtocol::None => Lock::Plain(PlainLock::default()),
@@ -132,6 +139,16 @@ impl SharedObjects {
         Ok(shared)
     }
 
+    /// The same with the control groups of the run.
+    pub fn with_groups(self, groups: Option<GroupSeats>) -> SharedObjects {
+        SharedObjects { groups, ..self }
+    }
+
+    /// The control groups of the run, where it has some.
+    pub fn groups(&self) -> Option<&GroupSeats> {
+        self.groups.as_ref()
+    }
+
     /// Nothing shared, on these CPUs.
     #[cfg(test)]
     pub fn on(cpus: CpuSet) -> SharedObjects {
@@ -141,6 +158,16 @@ impl SharedObjects {
     /// Events on their way between its threads.
     pub fn chains(&self) -> &Chains {
         &self.chains
+    }
+
+    /// The place of a thread among those that begin together.
+    pub fn meeting(&self, task: &Task, instance: u32) -> Option<Meeting> {
+        self.together.meeting(task, instance)
+    }
+
+    /// Where those that begin together wait for the last.
+    pub fn opening(&self) -> &Opening {
+        &self.opening
     }
 
     /// The CPUs of the run.
@@ -249,6 +276,7 @@ impl SharedObjects {
             }
         }
         self.events.iter().for_each(Event::close);
+        self.opening.close();
         self.chains.close();
         for queue in &self.queues {
             queue.with(|waiting| {

@@ -7,27 +7,30 @@
 //! but for a lock with inheritance whose holder runs on another CPU: there the kernel may spin instead of sleeping
 //! (`rtmutex_spin_on_owner` in `kernel/locking/rtmutex.c`).
 
+mod steps;
+
 use std::sync::Arc;
 
-use surety_enforce::{attr_of_policy, attr_of_reservation, verify_scheduler};
+use surety_enforce::verify_scheduler;
 use surety_kernel::clock::{self, ThreadTime};
 use surety_kernel::futex::{Event, Waited};
 use surety_kernel::thread::{give_way, set_own_affinity};
 use surety_kernel::tracefs::Marker;
 use surety_kernel::transition::{Left, set_own_scheduler};
 use surety_kernel::{Kernel as _, KernelError, RealKernel, SchedAttr};
-use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key};
+use surety_model::activation::{Activations, Stamp, again_key, draw_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{JobMarker, JobUse};
 use surety_model::record::JobOutcome;
-use surety_model::workload::{Course, Cursor, Fill, Phase, Schedule, Task, TaskBody, Timer, Work, leaves};
-use surety_units::{CpuSet, Nanos};
+use surety_model::workload::{Course, Cursor, Meeting, Phase, Task, TaskBody, Timer, UtilClamp, Work};
+use surety_units::{Nanos, Tid};
 
 use crate::chains::{Chains, Handled, Place, Seat};
 use crate::fills::Fillers;
 use crate::meter::{Metered, ShareMeter};
 use crate::shared::SharedObjects;
-use crate::window::{Gate, Window};
+use crate::window::{Gate, RUN_UP, Window};
+use steps::{Step, steps_of};
 
 /// What the thread of a made task returns.
 #[derive(Clone, Debug)]
@@ -60,32 +63,6 @@ impl TaskRun {
     }
 }
 
-/// One step of a job.
-#[derive(Clone, Debug)]
-enum Step {
-    /// CPU time drawn under this name; `None`: never done.
-    Run(Option<TimeDistribution>, String),
-    Busy(Nanos),
-    Sleep(Nanos),
-    /// Of the timer of this place: how far it moves on, and whether a late use leaves it where it is.
-    Timer(usize, Nanos, bool),
-    /// The same of a timer of several threads.
-    SharedTimer(usize, Nanos, bool),
-    Lock(usize),
-    Unlock(usize),
-    Wait(usize),
-    Signal(usize),
-    /// A condition, and the lock that is given back meanwhile.
-    Await(usize, usize),
-    Notify(usize),
-    NotifyAll(usize),
-    Barrier(usize),
-    Yield,
-    Fill(Fill),
-    Cpus(CpuSet),
-    Become(SchedAttr),
-}
-
 /// What a made task does, ready to run.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskBodySpec {
@@ -98,6 +75,8 @@ pub(crate) struct TaskBodySpec {
     shared: Arc<SharedObjects>,
     /// Where chains deliver to it.
     place: Option<Place>,
+    /// Its place among those that begin together, and whether it may sleep before: a reservation would be used up for that.
+    meeting: Option<(Meeting, bool)>,
     /// When jobs come.
     plan: Activations,
     /// What work and jitter are drawn from.
@@ -106,6 +85,9 @@ pub(crate) struct TaskBodySpec {
 
 /// Between two tries to come back to SCHED_DEADLINE while bandwidth is booked of before.
 const BOOKED_LOOK: Nanos = Nanos::MILLISECOND;
+
+/// Between two threads that come to where they begin together, at most.
+const STEP: Nanos = Nanos::from_micros(100);
 
 /// Room for stamps made before a run begins.
 const ROOM_MAX: u64 = 1 << 26;
@@ -123,7 +105,8 @@ impl TaskBodySpec {
         };
         let plan = Activations::of(task, &key, seed);
         let place = shared.chains().place_of(&task.name).cloned();
-        Some(TaskBodySpec { key, steps, course, shared: Arc::clone(shared), place, plan, seed })
+        let meeting = shared.meeting(task, instance).map(|meeting| (meeting, task.reservation.is_none()));
+        Some(TaskBodySpec { key, steps, course, shared: Arc::clone(shared), place, meeting, plan, seed })
     }
 
     /// What is returned when there was no run.
@@ -161,7 +144,12 @@ impl TaskBodySpec {
     ) -> TaskRun {
         let fillers = match fillers {
             Ok(fillers) => fillers,
-            Err(why) => return TaskRun { trouble: Some(why), ..self.not_run() },
+            Err(why) => {
+                if self.meeting.is_some_and(|(meeting, _)| meeting.is_last()) {
+                    self.shared.opening().open();
+                }
+                return TaskRun { trouble: Some(why), ..self.not_run() };
+            }
         };
         let seat = self.place.as_ref().map(|place| Seat::of(self.shared.chains(), place));
         let room = match seat.as_ref().filter(|_| self.is_fed()) {
@@ -186,7 +174,8 @@ impl TaskBodySpec {
             trouble: None,
         };
         let mut works = Vec::with_capacity(self.steps.len());
-        let mut next = (self.plan.jobs > 0).then_some((0, self.plan.start()));
+        let begins = thread.meets(self) && self.plan.jobs > 0;
+        let mut next = begins.then_some((0, self.plan.start()));
         while let Some((job, planned)) = next.filter(|(_, release)| window.begin + *release < window.end) {
             self.draw(job, &mut works);
             let Some(release) = thread.released(self, job, planned) else { break };
@@ -232,61 +221,6 @@ impl TaskBodySpec {
     }
 }
 
-/// Phases with the places of what they name.
-fn steps_of(phases: &[Phase], key: &str, shared: &SharedObjects) -> Option<Vec<Step>> {
-    let mut runs = 0;
-    let mut timers: Vec<&str> = Vec::new();
-    let mut steps = Vec::new();
-    for phase in leaves(phases) {
-        steps.push(match phase {
-            Phase::Run(work) => {
-                runs += 1;
-                Step::Run(Some(work.clone()), run_key(key, runs - 1))
-            }
-            Phase::Busy(length) => Step::Busy(*length),
-            Phase::Sleep(length) => Step::Sleep(*length),
-            Phase::Timer(timer) if timer.shared => {
-                Step::SharedTimer(shared.timer_named(&timer.name)?, timer.period, timer.absolute)
-            }
-            Phase::Timer(timer) => {
-                Step::Timer(place_of(&mut timers, &timer.name), timer.period, timer.absolute)
-            }
-            Phase::Lock(name) => Step::Lock(shared.lock_named(name)?),
-            Phase::Unlock(name) => Step::Unlock(shared.lock_named(name)?),
-            Phase::Wait(name) => Step::Wait(shared.event_named(name)?),
-            Phase::Signal(name) => Step::Signal(shared.event_named(name)?),
-            Phase::Await { condition, lock } => {
-                Step::Await(shared.condition_named(condition)?, shared.lock_named(lock)?)
-            }
-            Phase::Notify(name) => Step::Notify(shared.condition_named(name)?),
-            Phase::NotifyAll(name) => Step::NotifyAll(shared.condition_named(name)?),
-            Phase::Barrier(name) => Step::Barrier(shared.barrier_named(name)?),
-            Phase::Yield => Step::Yield,
-            Phase::Fill(fill) => Step::Fill(fill.clone()),
-            Phase::Cpus(cpus) => Step::Cpus(cpus.unwrap_or(shared.cpus())),
-            Phase::Become(schedule) => Step::Become(attr_of_schedule(schedule)),
-            Phase::Loop { .. } => return None,
-        });
-    }
-    Some(steps)
-}
-
-/// What the kernel is asked for to schedule a thread so.
-fn attr_of_schedule(schedule: &Schedule) -> SchedAttr {
-    match &schedule.reservation {
-        Some(reservation) => attr_of_reservation(reservation),
-        None => attr_of_policy(schedule.policy),
-    }
-}
-
-/// The place of a name among those that were met.
-fn place_of<'n>(names: &mut Vec<&'n str>, name: &'n str) -> usize {
-    names.iter().position(|known| *known == name).unwrap_or_else(|| {
-        names.push(name);
-        names.len() - 1
-    })
-}
-
 /// The thread of a task while it runs.
 struct Thread<'a> {
     gate: &'a Gate,
@@ -314,6 +248,22 @@ struct Thread<'a> {
 }
 
 impl Thread<'_> {
+    /// Waits for those that begin together with it, each behind those before it; the last lets all of them go at time 0. False when the run
+    /// ended before.
+    fn meets(&mut self, body: &TaskBodySpec) -> bool {
+        let Some((meeting, sleeps)) = body.meeting else { return true };
+        let (gate, begin) = (self.gate, self.window.begin);
+        let opening = body.shared.opening();
+        if meeting.is_last() {
+            let slept = gate.sleep_until(begin);
+            opening.open();
+            return slept;
+        }
+        let step = STEP.min(RUN_UP / 8 / meeting.of as i64) * meeting.number as i64;
+        (!sleeps || gate.sleep_until(begin - RUN_UP / 4 + step))
+            && self.wait_for(opening.wait(self.window.end))
+    }
+
     /// Waits until a job is released, at `planned` or by what a chain delivers; its release, or `None` when the run is over.
     fn released(&mut self, body: &TaskBodySpec, job: u64, planned: Nanos) -> Option<Nanos> {
         self.meter.slept();
@@ -399,6 +349,8 @@ impl Thread<'_> {
             }
             Step::Cpus(ref cpus) => self.note(set_own_affinity(cpus)),
             Step::Become(ref attr) => self.become_scheduled(attr),
+            Step::Clamp(clamp) => self.clamp(clamp),
+            Step::Group(ref group) => self.enter_group(body, group.as_deref()),
             Step::Lock(lock) => self.take(lock, body),
             Step::Unlock(lock) => self.give_back(lock, body),
             Step::Wait(event) => self.wait_for(shared.wait(event, self.window.end)),
@@ -483,6 +435,26 @@ impl Thread<'_> {
             self.trouble = Some(refusal.to_string());
         }
         Ok(verified.is_ok())
+    }
+
+    /// Has its utilisation taken within these limits.
+    fn clamp(&mut self, UtilClamp { min: util_min, max: util_max }: UtilClamp) -> bool {
+        let set = RealKernel::new().scheduler(Tid(0)).and_then(|now| {
+            let wanted = SchedAttr { util_min, util_max, ..now };
+            self.set_scheduled(&wanted)
+        });
+        set.unwrap_or_else(|refusal| self.note(Err(refusal)))
+    }
+
+    /// Goes to a control group of the run, or out of all of them.
+    fn enter_group(&mut self, body: &TaskBodySpec, group: Option<&str>) -> bool {
+        let Some(seats) = body.shared.groups() else { return true };
+        let kernel = RealKernel::new();
+        let entered = seats.enter(&kernel, group, kernel.own_tid());
+        if let Err(refusal) = &entered {
+            self.trouble = Some(refusal.to_string());
+        }
+        entered.is_ok()
     }
 
     fn take(&mut self, lock: usize, body: &TaskBodySpec) -> bool {
@@ -588,8 +560,8 @@ mod tests {
     #[test]
     fn a_thread_takes_the_cpus_and_the_policy_of_its_steps() {
         use surety_kernel::{Kernel as _, SchedPolicy};
-        use surety_model::workload::PolicySpec;
-        use surety_units::Tid;
+        use surety_model::workload::{PolicySpec, Schedule};
+        use surety_units::CpuSet;
         let ms = Nanos::from_millis;
         let kernel = RealKernel::new();
         let all = kernel.affinity(Tid(0)).expect("one's own");

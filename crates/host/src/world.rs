@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use surety_enforce::{Enforcer, Inspector};
+use surety_enforce::{ControlGroups, Enforcer, Inspector};
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::journal::Journal;
 use surety_kernel::tracefs::{Marker, Tracefs};
@@ -282,6 +282,7 @@ impl HostWorld<'_> {
             what: "tasks of the workload share a lock with protocol `inherit`".to_owned(),
             remedy: error.to_string(),
         })?;
+        let shared = shared.with_groups(groups.as_ref().map(ControlGroups::seats));
         let (shared, gate) = (Arc::new(shared), Arc::new(Gate::default()));
         Ok(Prepared { overheads, shared, gate, devices, starts, disks, children, groups, scratch })
     }

@@ -4,25 +4,29 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use surety_host::HostWorld;
+use surety_kernel::cpu_group::CpuHierarchy;
+use surety_kernel::journal::{Journal, RuntimeDir};
 use surety_kernel::{Kernel as _, RealKernel, SchedPolicy};
 use surety_model::formats::foreign::dialect_of;
 use surety_model::record::Record;
-use surety_model::world::{RunOptions, Unobserved, World};
+use surety_model::world::{RunOptions, Unobserved, World, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 /// Those with reservations one at a time: they share what the kernel admits.
 static RESERVES: Mutex<()> = Mutex::new(());
 
-fn play(text: &str) -> Record {
+fn try_play(text: &str, journal: Option<&Journal>) -> Result<Record, WorldError> {
     let workload = dialect_of("t.json", "")
         .expect("JSON is of rt-app")
         .read("t.json", text)
         .unwrap_or_else(|error| panic!("{error}"));
     let duration = Nanos::from_millis(800);
     let options = RunOptions { duration, warm_up: Nanos::ZERO, ..RunOptions::default() };
-    HostWorld::new(&RealKernel::new(), None)
-        .run(&workload, &options, &mut Unobserved)
-        .unwrap_or_else(|error| panic!("{error}"))
+    HostWorld::new(&RealKernel::new(), journal).run(&workload, &options, &mut Unobserved)
+}
+
+fn play(text: &str) -> Record {
+    try_play(text, None).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Completed passes, the shortest response in milliseconds, and the shortest execution.
@@ -206,4 +210,87 @@ fn bytes_are_written_and_take_time() {
         "{:?}",
         record.degraded
     );
+}
+
+/// Of two threads of one priority on one CPU the one that comes last to the barrier goes on, and waits for its condition before the other is there
+/// to signal it: as threads of one instant the first would signal nobody.
+#[test]
+fn who_comes_last_to_the_barrier_goes_on_first() {
+    if RealKernel::new().effective_user() != 0 {
+        return;
+    }
+    let of = "\"cpus\": [0], \"policy\": \"SCHED_FIFO\", \"loop\": 1, \"lock\": \"m\"";
+    let record = play(&format!(
+        "{{ \"tasks\": {{ \"waker\": {{ {of}, \"signal\": \"q\", \"unlock\": \"m\", \"run\": 100 }},
+        \"waiter\": {{ {of}, \"wait\": {{ \"ref\": \"q\", \"mutex\": \"m\" }}, \"unlock\": \"m\", \"run\": 100 }} }} }}"
+    ));
+    assert_eq!(["waker", "waiter"].map(|name| passes(&record, name).0), [1, 1]);
+}
+
+/// The last part of the control group of a thread of this process, as often as it is seen in another one.
+fn groups_of_thread(name: &str) -> Vec<String> {
+    let ends = Instant::now() + Duration::from_secs(20);
+    let (kernel, mut found, mut seen) = (RealKernel::new(), None, Vec::new());
+    while Instant::now() < ends {
+        std::thread::sleep(Duration::from_micros(200));
+        let named = |tid: &Tid| kernel.name(*tid).is_ok_and(|other| other == name);
+        found = found.or_else(|| kernel.threads(kernel.own_pid()).ok()?.into_iter().find(named));
+        let Some(tid) = found else { continue };
+        let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{tid}/cgroup")) else { break };
+        let part = text
+            .lines()
+            .find_map(|line| line.rsplit_once('/').filter(|(_, last)| last.starts_with("surety-")));
+        let part = part.map_or_else(String::new, |(_, last)| last.to_owned());
+        if !seen.contains(&part) {
+            seen.push(part);
+        }
+    }
+    seen
+}
+
+/// A thread is in the group of its phase, inside another one, and back in that of the run; none of them is left afterwards.
+#[test]
+fn a_thread_goes_to_the_group_of_its_phase() {
+    let kernel = RealKernel::new();
+    let Some(hierarchy) = CpuHierarchy::find(&kernel).filter(|_| kernel.effective_user() == 0) else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = RuntimeDir::at(&directory.path().join("run")).expect("a place for it");
+    let journal = Journal::open(&kernel, &place).expect("a journal");
+    let seen = std::thread::spawn(|| groups_of_thread("goes"));
+    let phase = |group: &str| format!("{{ \"taskgroup\": \"{group}\", \"run\": 2000, \"sleep\": 2000 }}");
+    let (a, b) = (phase("/g/h"), phase("/"));
+    let record = try_play(
+        &format!("{{ \"tasks\": {{ \"goes\": {{ \"phases\": {{ \"a\": {a}, \"b\": {b} }} }} }} }}"),
+        Some(&journal),
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    let (completed, shortest, _) = passes(&record, "goes");
+    assert!(completed > 3 && shortest >= 8.0, "{completed} {shortest} {:?}", record.degraded);
+    let seen = seen.join().expect("it only looks");
+    assert!(seen.iter().any(|group| group == "surety-g-h") && seen.contains(&String::new()), "{seen:?}");
+    let left = std::fs::read_dir(&hierarchy.top).expect("it is mounted").filter_map(Result::ok);
+    let left: Vec<_> = left.filter(|entry| entry.path().join("surety-g-h").exists()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Clamps are what was asked for, or refused in words on a kernel without them: of the thread before it runs, of a phase when it comes there.
+#[test]
+fn clamps_are_set_or_refused_in_words() {
+    let of = |clamps: &str, phase: &str| {
+        let text = format!(
+            "{{ \"tasks\": {{ \"t\": {{ {clamps} \"phases\": {{ \"p\": {{ {phase} \"run\": 1000, \"sleep\": 1000 }} }} }} }} }}"
+        );
+        match try_play(&text, None) {
+            Ok(record) if passes(&record, "t").0 > 3 => String::new(),
+            Ok(record) => record.degraded.join("\n"),
+            Err(error) => error.to_string(),
+        }
+    };
+    for (clamps, phase) in [("\"util_max\": 512,", ""), ("", "\"util_min\": 100, \"util_max\": 512,")] {
+        let why = of(clamps, phase);
+        assert!(why.is_empty() || why.contains("CONFIG_UCLAMP_TASK"), "{why}");
+    }
+    assert_eq!(of("", ""), "");
 }

@@ -213,6 +213,42 @@ impl Event {
     }
 }
 
+/// A barrier that one thread opens, once: all who wait at it are woken in one call, as those of `pthread_barrier_wait` are.
+#[derive(Debug, Default)]
+pub struct Opening {
+    /// Whether it is open, and [`CLOSED`].
+    word: AtomicU32,
+}
+
+impl Opening {
+    /// Waits until it is open, until an instant at the latest.
+    ///
+    /// # Errors
+    /// What the kernel answers beyond [`Waited`].
+    pub fn wait(&self, until: Nanos) -> Result<Waited, KernelError> {
+        loop {
+            match self.word.load(Ordering::Acquire) {
+                0 if wait(&self.word, 0, until)? => {}
+                0 => return Ok(Waited::Over),
+                word if word & CLOSED != 0 => return Ok(Waited::Over),
+                _ => return Ok(Waited::Taken),
+            }
+        }
+    }
+
+    /// Lets all pass: realtime threads by their priority, the others as they came.
+    pub fn open(&self) {
+        self.word.fetch_or(1, Ordering::Release);
+        wake(&self.word, i32::MAX);
+    }
+
+    /// Ends every wait for it, now and later.
+    pub fn close(&self) {
+        self.word.fetch_or(CLOSED, Ordering::SeqCst);
+        wake(&self.word, i32::MAX);
+    }
+}
+
 /// What a lock with inheritance holds while the calling thread has it and nobody waits.
 fn own_word() -> u32 {
     own_tid().0.unsigned_abs()
@@ -291,6 +327,20 @@ mod tests {
         let lending = PriorityLock::new().unwrap();
         excludes(|| lending.lock(Nanos::MAX).unwrap(), || lending.unlock().unwrap());
         assert_eq!(lending.word.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn one_opens_for_all() {
+        let opening = Opening::default();
+        assert_eq!(opening.wait(soon()), Ok(Waited::Over));
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| opening.wait(Nanos::MAX))).collect();
+            opening.open();
+            assert!(waiting.into_iter().all(|waiter| waiter.join().unwrap() == Ok(Waited::Taken)));
+        });
+        assert_eq!(opening.wait(Nanos::MAX), Ok(Waited::Taken));
+        opening.close();
+        assert_eq!(opening.wait(Nanos::MAX), Ok(Waited::Over));
     }
 
     #[test]

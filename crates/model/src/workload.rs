@@ -16,6 +16,7 @@ mod policy;
 pub(crate) mod rarest;
 mod rights;
 mod threads;
+mod together;
 
 use std::collections::BTreeMap;
 
@@ -36,10 +37,11 @@ pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
 pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
-pub use phases::{Fill, Phase, RaisedEvent, Schedule, Timer, fills_mut, leaves};
+pub use phases::{Fill, Phase, RaisedEvent, Schedule, Timer, UtilClamp, fills_mut, leaves};
 pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};
 pub use rights::Rights;
 pub use threads::{ThreadMatch, ThreadRole};
+pub use together::{Meeting, Together};
 
 /// Everything a workload file says. See `docs/formats/workload.md`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -102,6 +104,10 @@ pub struct Task {
     pub cpus: Option<CpuSet>,
     /// Ends after this many jobs.
     pub jobs: Option<u64>,
+    /// Within which limits its utilisation is taken at first.
+    pub util: UtilClamp,
+    /// Whether its threads wait at a barrier for all others that begin so before their first jobs.
+    pub together: bool,
     /// Whether it sleeps until a time or for a time.
     pub sleep: Sleep,
     /// What was promised about it.
@@ -554,10 +560,13 @@ impl Workload {
         workload
     }
 
-    /// The same with the activities of each kind in the order of their names: what is run does not depend on the order of a file.
+    /// The same with the activities of each kind in the order of their names: what is run does not depend on the order of a file. Before other
+    /// tasks come those that begin together, in the order of the file, by which the last of them is told.
     pub fn by_name(&self) -> Workload {
         let mut workload = self.clone();
-        workload.tasks.sort_by(|a, b| a.name.cmp(&b.name));
+        workload
+            .tasks
+            .sort_by_cached_key(|task| (!task.together, (!task.together).then(|| task.name.clone())));
         workload.irqs.sort_by(|a, b| a.name.cmp(&b.name));
         workload.links.sort_by(|a, b| a.name.cmp(&b.name));
         workload.flows.sort_by(|a, b| a.name.cmp(&b.name));
@@ -592,6 +601,8 @@ impl Task {
             instances: Instances::Count(1),
             cpus: None,
             jobs: None,
+            together: false,
+            util: UtilClamp::default(),
             sleep: Sleep::default(),
             promises: Vec::new(),
             reservation: None,

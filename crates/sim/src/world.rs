@@ -43,7 +43,7 @@ use surety_model::record::{
     ThreadInForce, level_of, over_with_batches, stream_record,
 };
 use surety_model::startup::Attempt;
-use surety_model::workload::{BatchMode, Direction, Load, Stream, Treatment, Workload};
+use surety_model::workload::{BatchMode, Direction, Load, Stream, Task, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError, chosen_cpus};
 use surety_units::{Bytes, CpuId, CpuSet, Nanos};
 
@@ -173,7 +173,9 @@ impl SimWorld {
         };
         let unlike = "the machine's CPUs differ, and here all have the speed that the work was measured at";
         let unlike = self.platform.has_unlike_cpus().then(|| unlike.to_owned());
-        apart.then(words).into_iter().chain(unlike).collect()
+        let clamps = "`util-min` and `util-max` change nothing here: all CPUs have one speed, which no clamp raises or lowers";
+        let clamps = workload.tasks.iter().any(Task::is_clamped).then(|| clamps.to_owned());
+        apart.then(words).into_iter().chain(unlike).chain(clamps).collect()
     }
 }
 

@@ -267,8 +267,9 @@ fn threads_take_turns_at_a_timer_that_they_share() {
     let thread =
         "\"policy\": \"SCHED_FIFO\", \"run\": 1000, \"timer\": { \"ref\": \"tick\", \"period\": 10000 }";
     let record = play(&format!("\"a\": {{ {thread} }}, \"b\": {{ {thread} }}"), 2);
-    assert_eq!(passes(&record, "a"), (50, ms(10), ms(20)));
-    assert_eq!(passes(&record, "b"), (50, ms(20), ms(20)));
+    // The last of the file passes the barrier first.
+    assert_eq!(passes(&record, "a"), (50, ms(20), ms(20)));
+    assert_eq!(passes(&record, "b"), (50, ms(10), ms(20)));
 }
 
 /// The spinner: one thread at nice -20 beside ten at 0, by their weights of 88761 and 1024.
@@ -360,7 +361,9 @@ fn a_cpu_with_nothing_but_kept_sleepers_takes_what_waits_elsewhere() {
             let platform =
                 Platform { overheads: Overheads { sleep, ..Overheads::NONE }, ..Platform::linux_6_18(2) };
             let options = RunOptions { warm_up: Nanos::ZERO, seed, ..options(1, 2) };
-            let record = SimWorld::new(platform).run(&read(DECODING), &options, &mut Unobserved);
+            let mut workload = read(DECODING);
+            workload.tasks.iter_mut().for_each(|task| task.together = false);
+            let record = SimWorld::new(platform).run(&workload, &options, &mut Unobserved);
             record.expect("it can be simulated").activity("ydecoder").unwrap().completed > 10
         };
         (1..=20).filter(|seed| of(*seed)).count()
@@ -368,6 +371,71 @@ fn a_cpu_with_nothing_but_kept_sleepers_takes_what_waits_elsewhere() {
     let (free, costly) = (goes_on(Nanos::ZERO), goes_on(us(2)));
     assert!((6..=14).contains(&free), "the first look is one of two: {free} of 20");
     assert_eq!(free, costly);
+}
+
+/// In rt-app's file the helper comes last. It passes the barrier first and waits for its condition before the decoder is woken, whatever the seed and
+/// whether a thread's sleep costs something.
+#[test]
+fn who_comes_last_to_the_barrier_goes_on_first() {
+    let helper = DECODING.find("\"xhelper\"").expect("it is there");
+    let decoder = DECODING.find("\"ydecoder\"").expect("it is there");
+    let (others, xhelper) = (&DECODING[..helper], DECODING[helper..decoder].trim_end().trim_end_matches(','));
+    let workload = read(&format!("{others}{}, {xhelper}", &DECODING[decoder..]));
+    for seed in 1..=20 {
+        for sleep in [Nanos::ZERO, us(2)] {
+            let platform =
+                Platform { overheads: Overheads { sleep, ..Overheads::NONE }, ..Platform::linux_6_18(2) };
+            let options = RunOptions { warm_up: Nanos::ZERO, seed, ..options(1, 2) };
+            let record =
+                SimWorld::new(platform).run(&workload, &options, &mut Unobserved).expect("it is played");
+            let completed = record.activity("ydecoder").expect("it was run").completed;
+            assert!(completed > 30, "seed {seed}, {sleep}: {completed} passes");
+        }
+    }
+}
+
+/// A thread that is released later than the others meets them at time 0, too: it wakes them, or nobody would.
+#[test]
+fn the_last_thread_opens_the_barrier_before_its_delay() {
+    let late = "\"late\": { \"policy\": \"SCHED_FIFO\", \"delay\": 5000, \"loop\": 1, \"run\": 1000 }";
+    let record =
+        play(&format!("\"first\": {{ \"policy\": \"SCHED_FIFO\", \"loop\": 1, \"run\": 2000 }}, {late}"), 1);
+    assert_eq!((passes(&record, "first"), passes(&record, "late")), ((1, ms(2), ms(2)), (1, ms(1), ms(1))));
+}
+
+/// 50 ms beside `r` in a group of the weight of a thread, where it has a quarter of the CPU, and 50 ms beside the group and `s`, where it has a
+/// third: 200 and 150 ms of 350.
+#[test]
+fn a_thread_shares_with_the_group_of_its_phase() {
+    let phases = "\"phases\": { \"a\": { \"taskgroup\": \"/g\", \"run\": 50000 }, \"b\": { \"taskgroup\": \"/\", \"run\": 50000 } }";
+    let tasks = format!(
+        "\"t\": {{ {phases} }}, \"r\": {{ \"taskgroup\": \"/g\", \"run\": 1000 }}, \"s\": {{ \"run\": 1000 }}"
+    );
+    let workload = read(&tasks);
+    let record = world().run(&workload, &options(21, 1), &mut Unobserved).unwrap();
+    for (name, expected) in [("t", 100.0 / 350.0), ("r", 100.0 / 350.0), ("s", 150.0 / 350.0)] {
+        let had = share(&record, name);
+        assert!((had - expected).abs() < 0.02, "{name}: {had} instead of {expected}");
+    }
+    // On two CPUs it takes what it loads them with along, and no CPU idles.
+    let more = format!("{tasks}, \"q\": {{ \"taskgroup\": \"/g/h\", \"run\": 1000 }}");
+    let record = world().run(&read(&more), &options(10, 2), &mut Unobserved).unwrap();
+    let all: f64 = ["t", "r", "s", "q"].iter().map(|name| share(&record, name)).sum();
+    assert!((all - 2.0).abs() < 1e-9, "{all}");
+    assert!(passes(&record, "t").0 > 10);
+}
+
+/// CPUs of one speed: a run with clamps is the same as one without, and its record says so.
+#[test]
+fn clamps_change_nothing_and_the_record_says_so() {
+    let thread = |clamps: &str| {
+        format!("\"t\": {{ {clamps} \"run\": 1000, \"sleep\": 1000 }}, \"r\": {{ \"run\": 1000 }}")
+    };
+    let (without, with) = (play(&thread(""), 1), play(&thread("\"util_min\": 512, \"util_max\": 600,"), 1));
+    assert_eq!(passes(&without, "t"), passes(&with, "t"));
+    let says =
+        |record: &Record| record.degraded.iter().any(|why| why.contains("`util-max` change nothing here"));
+    assert!(!says(&without) && says(&with), "{:?}", with.degraded);
 }
 
 /// 2 ms for the memory and 1 for the device in each pass, beside 1 of work and 6 of sleep.

@@ -43,6 +43,10 @@ pub enum Phase {
     Cpus(Option<CpuSet>),
     /// Is scheduled so from now on.
     Become(Schedule),
+    /// Has these clamps of utilisation from now on.
+    Clamp(UtilClamp),
+    /// Is in this control group from now on; `None`: in that of the run.
+    Group(Option<String>),
     /// Steps taken again and again.
     Loop {
         /// How often, at least once; `None`: for ever.
@@ -78,6 +82,34 @@ impl Fill {
     /// Whether one use takes time as far as is known.
     fn takes_time(&self) -> bool {
         self.bytes > Bytes(0) && self.takes.is_none_or(Nanos::is_positive)
+    }
+}
+
+/// Within which limits the utilisation of a thread is taken (`sched_util_min` and `sched_util_max` of `sched_setattr`), of 1024.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UtilClamp {
+    /// 0..=1024; `None`: as it is.
+    pub min: Option<u32>,
+    pub max: Option<u32>,
+}
+
+impl UtilClamp {
+    /// The whole of a CPU.
+    pub const SCALE: u32 = 1024;
+
+    /// Whether it says anything.
+    pub fn is_given(&self) -> bool {
+        self.min.is_some() || self.max.is_some()
+    }
+
+    /// What is in force of both when this one comes behind `before`.
+    pub fn after(self, before: UtilClamp) -> UtilClamp {
+        UtilClamp { min: self.min.or(before.min), max: self.max.or(before.max) }
+    }
+
+    /// Whether the kernel takes it: the least is no more than the most.
+    pub fn is_in_order(&self) -> bool {
+        self.min.unwrap_or(0) <= self.max.unwrap_or(UtilClamp::SCALE)
     }
 }
 
@@ -161,7 +193,15 @@ impl Phase {
             Phase::Barrier(name) => Some(format!("barrier `{name}`")),
             Phase::Run(_) | Phase::Busy(_) | Phase::Unlock(_) | Phase::Signal(_) => None,
             Phase::Notify(_) | Phase::NotifyAll(_) | Phase::Yield | Phase::Loop { .. } => None,
-            Phase::Cpus(_) | Phase::Become(_) | Phase::Fill(_) => None,
+            Phase::Cpus(_) | Phase::Become(_) | Phase::Fill(_) | Phase::Clamp(_) | Phase::Group(_) => None,
+        }
+    }
+
+    /// The group that it brings its thread into; inside, `None`: that of the run.
+    fn later_group(&self) -> Option<Option<&str>> {
+        match self {
+            Phase::Group(group) => Some(group.as_deref()),
+            _ => None,
         }
     }
 
@@ -176,6 +216,8 @@ impl Phase {
             Phase::Yield => Some("yield"),
             Phase::Cpus(_) => Some("cpus"),
             Phase::Become(_) => Some("policy"),
+            Phase::Clamp(_) => Some("util-min"),
+            Phase::Group(_) => Some("group"),
             Phase::Loop { .. } => Some("loop"),
             _ => None,
         }
@@ -275,7 +317,18 @@ impl Task {
     pub fn changes(&self) -> (bool, bool) {
         let leaves = self.body.leaves();
         let any = |is: fn(&Phase) -> bool| leaves.iter().any(|phase| is(phase));
-        (any(|phase| matches!(phase, Phase::Cpus(_))), any(|phase| matches!(phase, Phase::Become(_))))
+        let becomes = |phase: &Phase| matches!(phase, Phase::Become(_) | Phase::Clamp(_));
+        (any(|phase| matches!(phase, Phase::Cpus(_))), any(becomes))
+    }
+
+    /// The groups that its steps bring it into, in the order of the file; `None`: that of the run.
+    pub fn later_groups(&self) -> Vec<Option<&str>> {
+        self.body.leaves().into_iter().filter_map(Phase::later_group).collect()
+    }
+
+    /// Whether it or one of its steps says within which limits its utilisation is taken.
+    pub fn is_clamped(&self) -> bool {
+        self.util.is_given() || self.body.leaves().iter().any(|phase| matches!(phase, Phase::Clamp(_)))
     }
 
     /// Whether its CPUs and those of its steps are among those of the run, `cpus`, and some of them its group's, and whether it may become what its

@@ -487,11 +487,8 @@ impl<P: Programs> Machine<P> {
                 Step::Wait(signal) => self.wait_for(cpu, thread, signal, false),
                 Step::Block(signal) => self.wait_for(cpu, thread, signal, true),
                 Step::WaitUntil(signal, until) => self.wait_until(cpu, thread, (signal, until)),
-                Step::Signal(signal) => {
-                    if let Some(next) = self.resources.signal(&self.hardware, signal) {
-                        self.goes_on_for(cpu, self.hardware.platform.overheads.wakeup);
-                        self.wake(next, cpu);
-                    }
+                Step::Signal(_) | Step::SignalAll(_) => {
+                    self.raise_event(cpu, step);
                     if self.is_preempted(cpu, thread) {
                         break;
                     }
@@ -508,7 +505,7 @@ impl<P: Programs> Machine<P> {
                     self.hardware.reschedule(cpu);
                     break;
                 }
-                Step::Confine(_) | Step::Become(_) => {
+                Step::Confine(_) | Step::Become(_) | Step::Regroup(_) => {
                     if self.changes_itself(cpu, thread, step) {
                         break;
                     }

@@ -31,6 +31,8 @@ pub enum Step {
     Block(usize),
     /// Raises an event: it is kept until a thread takes it, and the most important waiter is woken to do so.
     Signal(usize),
+    /// Raises an event for each thread that waits for it, and wakes all of them in one call.
+    SignalAll(usize),
     /// Is done with the request of a device that it last took, if any, and takes the next: uses the CPU time that needs.
     /// Waits while there is none; asked again, it says the same.
     Serve(usize),
@@ -40,6 +42,8 @@ pub enum Step {
     Confine(usize),
     /// Is scheduled otherwise from now on, by the number of [`crate::cpu::machine::Machine::add_schedule`].
     Become(usize),
+    /// Is in another control group from now on, by its place in the machine's list; `None` is the root.
+    Regroup(Option<usize>),
     /// Ends.
     Exit,
 }

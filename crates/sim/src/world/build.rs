@@ -19,7 +19,7 @@ use surety_model::platform::{Platform, TimerRules};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
     ActivityKind, Course, Fill, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase,
-    Task, TaskBody, Timer, Treatment, Work, Workload, leaves,
+    Task, TaskBody, Timer, Together, Treatment, Work, Workload, leaves,
 };
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -136,6 +136,8 @@ pub(super) fn stage(
         hz: u32::try_from(Nanos::SECOND.get() / world.platform.tick.get().max(1)).unwrap_or(u32::MAX),
         cpus: *cpus,
         first_cpus: FirstCpus::of(workload, cpus),
+        together: Together::of(workload, cpus.len() as u32),
+        opening: None,
         ids,
         platform: world.platform.clone(),
         files: FilePlaces::of(&world.platform.files, workload),
@@ -250,6 +252,9 @@ pub(super) struct Builder<'a> {
     files: Vec<FilePlace>,
     pub(super) cpus: CpuSet,
     first_cpus: FirstCpus,
+    /// Who begins together, and the event that those wait for who are not the last of them.
+    together: Together,
+    opening: Option<usize>,
     pub(super) ids: Vec<CpuId>,
     pub(super) disks: disks::Places<'a>,
     pub(super) stations: streams::Stations,
@@ -298,12 +303,21 @@ impl<'a> Builder<'a> {
             let phases = self.phases(workload, task, instance, &object)?;
             let seat = self.stage.machine.programs().chains.seat(index);
             let thread = Thread::of_task(task, instance, phases, self.seed, self.end).seated(seat);
+            let meeting = self.together.meeting(task, instance);
+            let opening = meeting.map(|meeting| (meeting, self.opening()));
+            let thread = match opening {
+                Some((meeting, event)) => thread.together(meeting.is_last().then_some(event)),
+                None => thread,
+            };
             let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single).or(task.cpus);
             let slept_on = self.first_cpus.of_task(index, instance).map(|turn| turn.cpu);
             let is_reserved = matches!(scheduling, Scheduling::Deadline(_));
             let allowed = self.member_within_group(&object, group, (pinned.or(confined), is_reserved))?;
             let place = Place { group, allowed, slept_on };
             let id = self.member(Activity::Task(index), &task.name, scheduling, place, thread);
+            if let Some((_, event)) = opening.filter(|(meeting, _)| !meeting.is_last()) {
+                self.stage.machine.begins_waiting(id, event);
+            }
             if let Some(slack) = task.timer_slack {
                 self.stage.machine.set_timer_slack(id, slack);
             }
@@ -314,6 +328,12 @@ impl<'a> Builder<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The event that those wait for who begin together.
+    fn opening(&mut self) -> usize {
+        let machine = &mut self.stage.machine;
+        *self.opening.get_or_insert_with(|| machine.add_signal())
     }
 
     fn check_reservation(&self, workload: &Workload, task: &Task, object: &str) -> Result<(), WorldError> {
@@ -392,6 +412,8 @@ impl<'a> Builder<'a> {
                 TaskPhase::Become(schedule) => {
                     Phase::Become(self.schedule(workload, (task, object), *schedule)?)
                 }
+                TaskPhase::Clamp(_) => Phase::Clamp,
+                TaskPhase::Group(group) => Phase::Regroup(self.group(object, group.as_deref())?),
                 TaskPhase::Timer(timer) => {
                     let place = timers.iter().position(|name| *name == timer.name).unwrap_or_else(|| {
                         timers.push(&timer.name);
@@ -426,6 +448,8 @@ impl<'a> Builder<'a> {
             | TaskPhase::Timer(_)
             | TaskPhase::Cpus(_)
             | TaskPhase::Become(_)
+            | TaskPhase::Clamp(_)
+            | TaskPhase::Group(_)
             | TaskPhase::Loop { .. } => {
                 unreachable!("told apart by the caller")
             }

@@ -57,6 +57,10 @@ pub(super) enum Phase {
     /// By the machine's number for the CPUs, or for what the thread becomes.
     Confine(usize),
     Become(usize),
+    /// By the machine's place of the group.
+    Regroup(Option<usize>),
+    /// Clamps of utilisation: nothing follows from them where CPUs have one speed.
+    Clamp,
 }
 
 /// Which `run` of its jobs a phase is: its place, and the stream that draws where no pass of a loop came before.
@@ -76,6 +80,8 @@ impl RunPlace {
 /// Where a thread stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// Is to wake all who wait for this event.
+    Opening(usize),
     /// Has a job planned and is to sleep until its release.
     Planned,
     /// Is to begin the planned job.
@@ -168,6 +174,16 @@ impl Thread {
         Thread { seat, stage, ..self }
     }
 
+    /// The same as one that begins together with others: the last of them is to raise this event for all others, which wait for it.
+    pub(super) fn together(self, opens: Option<usize>) -> Thread {
+        let stage = match (self.stage, opens) {
+            (Stage::Due, Some(event)) => Stage::Opening(event),
+            (Stage::Due, None) => Stage::Planned,
+            (other, _) => other,
+        };
+        Thread { stage, ..self }
+    }
+
     /// CPU time for ever, without jobs.
     pub(super) fn hog() -> Thread {
         let course = Course::straight(1);
@@ -219,7 +235,7 @@ impl Thread {
 
     /// When it wakes for the first time.
     pub(super) fn first_release(&self) -> Nanos {
-        self.planned + self.jitter()
+        if matches!(self.stage, Stage::Opening(_)) { Nanos::ZERO } else { self.planned + self.jitter() }
     }
 
     fn jitter(&self) -> Nanos {
@@ -271,6 +287,10 @@ impl Thread {
                     Some(step) => return step,
                     None => self.stage = self.then,
                 },
+                Stage::Opening(event) => {
+                    self.stage = Stage::Planned;
+                    return Step::SignalAll(event);
+                }
                 Stage::Planned => {
                     self.stage = Stage::Due;
                     return Step::SleepUntil(self.planned + self.jitter());
@@ -377,6 +397,8 @@ impl Thread {
             Phase::Yield => Step::Yield,
             Phase::Confine(place) => Step::Confine(*place),
             Phase::Become(schedule) => Step::Become(*schedule),
+            Phase::Regroup(group) => Step::Regroup(*group),
+            Phase::Clamp => return None,
         })
     }
 

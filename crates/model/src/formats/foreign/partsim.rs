@@ -186,6 +186,8 @@ impl<'j> Thread<'j> {
             cpus: Some(cpus),
             jobs: None,
             timer_slack: None,
+            together: false,
+            util: crate::workload::UtilClamp::default(),
             sleep: Sleep::Absolute,
             promises: vec![Promise::response_within(self.deadline)],
             reservation: self.budget,

@@ -14,7 +14,7 @@ use surety_units::{Bytes, CpuSet, Nanos};
 
 use self::changes::{Before, Changes};
 use self::events::Events;
-use self::scheduling::{Policies, cpus, scheduling, taskgroup};
+use self::scheduling::{Policies, clamps, cpus, scheduling, taskgroup};
 use super::item::{Item, Member};
 use super::names::Names;
 use super::object::Object;
@@ -101,10 +101,19 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
     root.finish(reading, |_| false);
     std::mem::take(&mut shared.forks).settle(reading, &threads, &mut workload);
     timers.settle(&mut workload.tasks);
+    begin_alone(&mut workload.tasks);
     let resource = |name: &String| Resource { name: name.clone(), protocol: global.protocol };
     workload.resources = shared.locks.all().map(resource).collect();
     workload.groups = shared.list;
     Some(workload)
+}
+
+/// A thread that is the only one waits for nobody, and those that are forked are made later.
+fn begin_alone(tasks: &mut [Task]) {
+    let threads: u32 = tasks.iter().filter(|task| task.together).map(|task| task.instances.on(1)).sum();
+    if threads < 2 {
+        tasks.iter_mut().for_each(|task| task.together = false);
+    }
 }
 
 fn global(reading: &mut Reading, item: Option<&Item>) -> Global {
@@ -157,9 +166,10 @@ impl Thread<'_> {
         let object = &self.object;
         let instances = object.integer(reading, "instance", 0..=10_000).unwrap_or(1);
         let delay = object.micros(reading, "delay").unwrap_or(Nanos::ZERO);
-        let own = scheduling(reading, object, Some(global.default_policy))?;
+        let own = scheduling(reading, object, global.default_policy)?;
         let cpus = cpus(reading, object);
-        let group = taskgroup(reading, object, shared);
+        let util = clamps(reading, object, own.policy);
+        let group = taskgroup(reading, object, shared).flatten();
         let path = format!("task.{}.phases", self.name);
         let instance_count = u32::try_from(instances).unwrap_or(0);
         let phases_of = object.get(reading, "phases");
@@ -170,7 +180,7 @@ impl Thread<'_> {
         let mut events = Events { thread, task, instances, times: jobs, cpus, global, shared, timers };
         let (phases, cpus) = match phases_of {
             Some(item) => {
-                let before = Before { own: &own, cpus, group: group.as_deref() };
+                let before = Before { own: &own, cpus, group: group.as_deref(), util };
                 let phases = phases(reading, item, &path, &before, &mut events);
                 if loops == Some(0) {
                     let message = format!("thread `{}` never runs", self.theirs);
@@ -192,6 +202,8 @@ impl Thread<'_> {
             late: Late::Queue,
             policy: own.policy,
             timer_slack: None,
+            together: true,
+            util,
             group,
             instances: Instances::Count(instance_count),
             cpus,

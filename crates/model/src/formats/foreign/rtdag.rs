@@ -131,6 +131,8 @@ impl Node {
             cpus: self.cpu.map(CpuSet::single),
             jobs: Some(graph.times),
             timer_slack: None,
+            together: false,
+            util: crate::workload::UtilClamp::default(),
             sleep: Sleep::Absolute,
             promises: Vec::new(),
             reservation: self.reservation(),

@@ -10,7 +10,7 @@ use crate::distribution::TimeDistribution;
 use crate::formats::toml;
 use crate::reservation::Reservation;
 use crate::workload::{
-    Fill, Instances, LockProtocol, Phase, PolicySpec, Release, Schedule, TaskBody, Timer, Workload,
+    Fill, Instances, LockProtocol, Phase, PolicySpec, Release, Schedule, TaskBody, Timer, UtilClamp, Workload,
 };
 
 fn read(text: &str) -> Workload {
@@ -181,10 +181,17 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
         ),
         ("\"loop\": 1, \"fork\": \"t\", \"run\": 1", "f.json:1:34: `t` forks itself (fork from"),
         ("\"loop\": 1, \"fork\": \"u\", \"run\": 1", "f.json:1:34: there is no thread `u` to fork"),
+        ("\"run\": 1, \"util_min\": 1025", "f.json:1:45: `util_min` is between -1 and 1024"),
+        ("\"run\": 1, \"util_min\": 9, \"util_max\": 8", "f.json:1:33: `util_min` is more than `util_max`"),
         (
-            "\"run\": 1, \"util_min\": 9",
-            "f.json:1:33: `util_min` has no counterpart because all CPUs have one speed",
+            "\"util_min\": 9, \"phases\": { \"p\": { \"run\": 1, \"util_max\": 8 } }",
+            "f.json:1:67: `util_min` is more than `util_max`, of this phase or from before",
         ),
+        (
+            "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000, \"run\": 1, \"util_max\": 8",
+            "f.json:1:81: `util_max` means nothing to SCHED_DEADLINE",
+        ),
+        ("\"run\": 1, \"taskgroup\": \"g\"", "f.json:1:33: the task group `g` has no `/` at its beginning"),
         ("\"run\": 1, \"nodes_membind\": [0]", "f.json:1:33: `nodes_membind` has no counterpart"),
         ("\"run\": 1, \"x-class\": \"high\"", "f.json:1:33: unknown key `x-class`"),
         ("\"run\": 1, \"prioriti\": 4", "f.json:1:33: unknown key `prioriti` (did you mean `priority`?)"),
@@ -199,10 +206,6 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
         ("\"yield\": \"\"", "the jobs of `t` come back to back and take no time"),
         ("\"run\": 1, \"unlock\": \"m\"", "f.json:1:33: `m` is unlocked but not held"),
         ("\"run\": 1, \"suspend\"", "no task notifies of the condition `t`"),
-        (
-            "\"phases\": { \"p\": { \"run\": 1, \"taskgroup\": \"/g\" } }",
-            "f.json:1:52: a phase cannot change `taskgroup`",
-        ),
         (
             "\"phases\": { \"p\": { \"run\": 1, \"dl-runtime\": 2000 } }",
             "f.json:1:52: `dl-runtime` alone changes nothing of a thread that is SCHED_OTHER",
@@ -318,6 +321,47 @@ fn a_phase_may_repeat_what_its_thread_says() {
     let said = "\"cpus\": [1], \"priority\": 3, \"taskgroup\": \"/g\"";
     let workload = read(&thread(&format!("{said}, \"phases\": {{ \"p\": {{ \"run\": 1, {said} }} }}")));
     assert_eq!((workload.groups.len(), steps(&workload, 0)), (1, [run(1)].as_slice()));
+}
+
+/// A thread goes to the group of its phase and stays there; `/` is that of the run, and an empty one says nothing. Clamps stay, too.
+#[test]
+fn phases_change_the_group_and_the_clamps_of_their_thread() {
+    let text = "\"taskgroup\": \"/g\", \"util_max\": 700, \"phases\": {
+        \"a\": { \"taskgroup\": \"/g/h\", \"run\": 1 }, \"b\": { \"util_min\": 100, \"util_max\": -1, \"run\": 2 },
+        \"c\": { \"taskgroup\": \"\", \"run\": 3 }, \"d\": { \"taskgroup\": \"/\", \"run\": 4 } }";
+    let workload = read(&thread(text));
+    let task = &workload.tasks[0];
+    let clamp = |min, max| UtilClamp { min, max };
+    assert_eq!((task.group.as_deref(), task.util), (Some("g"), clamp(None, Some(700))));
+    let group = |name: Option<&str>| Phase::Group(name.map(str::to_owned));
+    let expected = [
+        group(Some("g-h")),
+        run(1),
+        Phase::Clamp(clamp(Some(100), None)),
+        run(2),
+        run(3),
+        group(None),
+        run(4),
+    ];
+    assert_eq!(steps(&workload, 0), expected);
+    let groups: Vec<_> = workload.groups.iter().map(|g| (g.name.as_str(), g.parent.as_deref())).collect();
+    assert_eq!(groups, [("g", None), ("g-h", Some("g"))]);
+    let written = toml::write(&workload);
+    assert_eq!(toml::read("w", &written).unwrap_or_else(|error| panic!("{error}\n{written}")), workload);
+}
+
+/// Threads meet at a barrier before they begin; one that is alone, or that another begins, does not.
+#[test]
+fn threads_begin_together_but_those_that_are_forked() {
+    let together = |text: &str| -> Vec<(String, bool)> {
+        read(text).tasks.into_iter().map(|task| (task.name, task.together)).collect()
+    };
+    assert_eq!(together(&thread("\"run\": 1")), [("t".to_owned(), false)]);
+    assert_eq!(together(&thread("\"instance\": 2, \"run\": 1")), [("t".to_owned(), true)]);
+    let text = "{ \"tasks\": { \"a\": { \"loop\": 1, \"run\": 1, \"fork\": \"c\" }, \"b\": { \"run\": 1 },
+        \"c\": { \"instance\": 0, \"loop\": 1, \"run\": 1 } } }";
+    let expected = [("a", true), ("b", true), ("c-forked", false)];
+    assert_eq!(together(text), expected.map(|(name, together)| (name.to_owned(), together)));
 }
 
 /// CPUs are those of the phase, else of the thread, else all; scheduling is kept until a phase says another, and what that leaves out is

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::source::{Diagnostic, nearest};
-use crate::workload::{ActivityKind, Instances, Load, Task, TaskBody, ThreadMatch, Workload};
+use crate::workload::{ActivityKind, Instances, Load, Release, Task, TaskBody, ThreadMatch, Workload};
 use surety_units::{Bytes, Rate};
 
 /// Notes duplicate names, names of nothing, and settings that contradict each other.
@@ -41,13 +41,10 @@ pub(in crate::formats) fn references(workload: &Workload, list: &mut Vec<Diagnos
             let message = "the kernel refuses SCHED_DEADLINE to a thread with CPUs of its own".to_owned();
             check.wrong(&format!("{path}.cpus"), message, Some("leave `cpus` out".to_owned()));
         }
-        if task.timer_slack.is_some() && matches!(task.body, TaskBody::Command(_) | TaskBody::Match(_)) {
-            let message = "a program has the timer slack that it chooses".to_owned();
-            let help = "leave `timer-slack` out, or give the task `work`".to_owned();
-            check.wrong(&format!("{path}.timer-slack"), message, Some(help));
-        }
+        check.of_made_threads(&path, task);
         check.threads_of_programs(&path, task);
         check.changes(&path, task);
+        check.clamps_and_groups(&path, task);
         check.phases(&path, task, &raised);
     }
     for load in &workload.loads {
@@ -134,6 +131,30 @@ impl Check<'_> {
         if disk.model.is_some() {
             let message = "a virtual disk is as fast as the host's disk lets it be".to_owned();
             self.wrong(&format!("{path}.model"), message, Some("leave `model` out".to_owned()));
+        }
+    }
+
+    /// What is of threads that are made for the run: timer slack, clamps of utilisation, and beginning together.
+    fn of_made_threads(&mut self, path: &str, task: &Task) {
+        if task.timer_slack.is_some() && matches!(task.body, TaskBody::Command(_) | TaskBody::Match(_)) {
+            let message = "a program has the timer slack that it chooses".to_owned();
+            let help = "leave `timer-slack` out, or give the task `work`".to_owned();
+            self.wrong(&format!("{path}.timer-slack"), message, Some(help));
+        }
+        if task.util.is_given() && !task.body.is_made() {
+            let message = "a program has the clamps that it chooses".to_owned();
+            let help = "leave `util-min` and `util-max` out, or give the task `work`".to_owned();
+            self.wrong(path, message, Some(help));
+        }
+        if task.is_clamped() && task.schedules().any(|of| of.is_deadline()) {
+            let message = "clamps of utilisation mean nothing to SCHED_DEADLINE".to_owned();
+            let help = "leave `util-min` and `util-max` out, or the reservation".to_owned();
+            self.wrong(path, message, Some(help));
+        }
+        if task.together && !(task.body.is_made() && matches!(task.release, Release::BackToBack { .. })) {
+            let message = "only threads whose jobs come back to back begin together".to_owned();
+            let help = "leave `together` out, or write `release = \"back-to-back\"`".to_owned();
+            self.wrong(&format!("{path}.together"), message, Some(help));
         }
     }
 

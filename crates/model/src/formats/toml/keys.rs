@@ -35,6 +35,21 @@ pub(super) fn timer_slack(reading: &mut Reading, table: &Table<'_>) -> Option<Na
     Some(slack)
 }
 
+/// `util-min` and `util-max`.
+pub(super) fn util(reading: &mut Reading, table: &Table<'_>) -> UtilClamp {
+    let mut of = |key| {
+        let field = table.field(reading, key)?;
+        let clamp = field.integer(reading, 0..i64::from(UtilClamp::SCALE) + 1)?;
+        u32::try_from(clamp).ok()
+    };
+    let clamp = UtilClamp { min: of("util-min"), max: of("util-max") };
+    if let Some(field) = table.field(reading, "util-min").filter(|_| !clamp.is_in_order()) {
+        let message = "`util-min` is more than `util-max`".to_owned();
+        reading.wrong(field.span, message, "out of order", None);
+    }
+    clamp
+}
+
 /// `policy`, `nice`, `slice` and `latency_nice` together.
 pub(super) fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
     let nice_field = table.field(reading, "nice");

@@ -8,7 +8,7 @@ use super::times::{ANY_COUNT, distribution};
 use crate::workload::{Fill, Phase, Schedule, Timer};
 
 /// Keys that say what a step is.
-const KINDS: [&str; 19] = [
+const KINDS: [&str; 22] = [
     "run",
     "busy",
     "sleep",
@@ -26,9 +26,14 @@ const KINDS: [&str; 19] = [
     "yield",
     "cpus",
     "policy",
+    "util-min",
+    "util-max",
+    "group",
     "loop",
     "phases",
 ];
+/// In place of the name of a group: in that of the run.
+pub(super) const ROOT: &str = "/";
 /// Loops inside each other, at most.
 const DEPTH_MAX: usize = 16;
 
@@ -99,10 +104,13 @@ fn steps(reading: &mut Reading, table: &Table<'_>, depth: usize) -> Vec<Phase> {
         yields.then_some(Phase::Yield)
     });
     let (cpus, becomes) = (cpus(reading, table), becomes(reading, table));
+    let clamp = keys::util(reading, table);
+    let clamp = clamp.is_given().then_some(Phase::Clamp(clamp));
+    let group = table.text(reading, "group").map(|name| Phase::Group((name != ROOT).then_some(name)));
     let again = again(reading, table, depth);
     let all = [
         run, busy, sleep, fill, timer, lock, unlock, wait, signal, waits, notify, notify_all, barrier,
-        yields, cpus, becomes, again,
+        yields, cpus, becomes, clamp, group, again,
     ];
     all.into_iter().flatten().collect()
 }
@@ -197,7 +205,9 @@ mod tests {
     use surety_units::Nanos;
 
     fn of(keys: &str) -> String {
-        format!("format = 1\n[[task]]\nname = \"t\"\n{keys}\n[[resource]]\nname = \"m\"\n")
+        format!(
+            "format = 1\n[[task]]\nname = \"t\"\n{keys}\n[[resource]]\nname = \"m\"\n[[group]]\nname = \"g\"\n"
+        )
     }
 
     #[test]
@@ -206,7 +216,7 @@ mod tests {
             { busy = \"2ms\" }, { timer = \"a\", period = \"9ms\" }, { timer = \"a\", period = \"9ms\", mode = \"absolute\" },
             { lock = \"m\" }, { await = \"c\", lock = \"m\" }, { unlock = \"m\" }, { notify = \"c\" }, { notify-all = \"c\" },
             { barrier = \"b\" }, { yield = true }, { cpus = \"1\" }, { cpus = \"all\" }, { policy = \"fair\", nice = 3, slice = \"2ms\" },
-            { memory = \"5MB\" }, { write = \"9kB\", file = \"/dev/null\", buffer = \"1KiB\", takes = \"3us\" }, { policy = \"fifo:7\" }, { timer = \"s\", period = \"9ms\", shared = true }, { loop = 4, phases = [{ run = \"1ms\" }, { loop = \"forever\", phases = { run = \"2ms\" } }] },
+            { memory = \"5MB\" }, { write = \"9kB\", file = \"/dev/null\", buffer = \"1KiB\", takes = \"3us\" }, { policy = \"fifo:7\" }, { util-min = 0, util-max = 300 }, { util-max = 1024 }, { group = \"g\" }, { group = \"/\" }, { timer = \"s\", period = \"9ms\", shared = true }, { loop = 4, phases = [{ run = \"1ms\" }, { loop = \"forever\", phases = { run = \"2ms\" } }] },
         ]");
         let workload = read("t", &text).unwrap_or_else(|error| panic!("{error}"));
         let task = &workload.tasks[0];
@@ -214,8 +224,8 @@ mod tests {
         assert_eq!(task.cpus.map(|cpus| cpus.to_string()).as_deref(), Some("0,2-3"));
         let TaskBody::Phases(phases) = &task.body else { panic!("no phases") };
         let absolute = |phase: &Phase| matches!(phase, Phase::Timer(Timer { absolute: true, .. }));
-        assert_eq!((phases.len(), phases.iter().position(absolute)), (18, Some(2)));
-        let Phase::Loop { times: Some(4), phases } = &phases[17] else { panic!("{phases:?}") };
+        assert_eq!((phases.len(), phases.iter().position(absolute)), (22, Some(2)));
+        let Phase::Loop { times: Some(4), phases } = &phases[21] else { panic!("{phases:?}") };
         assert!(matches!(&phases[1], Phase::Loop { times: None, phases } if phases.len() == 1));
         let written = write(&workload);
         assert_eq!(read("w", &written).unwrap_or_else(|error| panic!("{error}\n{written}")), workload);
@@ -225,6 +235,17 @@ mod tests {
     fn steps_that_cannot_be_are_told_at_their_place() {
         for (keys, expected) in [
             ("phases = [{ loop = 0, phases = [{ run = \"1ms\" }] }]", "t:4:20: `loop` is 1 or more"),
+            ("phases = [{ util-min = 1025 }]", "t:4:24: `util-min` is"),
+            ("phases = [{ util-min = 9, util-max = 8 }]", "t:4:24: `util-min` is more than `util-max`"),
+            (
+                "util-max = 8\nphases = [{ run = \"1ms\" }, { util-min = 9 }]",
+                "t:5:28: `util-min` is more than `util-max` from here on",
+            ),
+            ("phases = [{ run = \"1ms\" }, { group = \"h\" }]", "t:4:28: there is no group `h`"),
+            (
+                "period = \"9ms\"\ntogether = true\nphases = [{ run = \"1ms\" }]",
+                "only threads whose jobs come back to back begin together",
+            ),
             ("phases = [{ loop = 2 }]", "`phases` is missing"),
             ("phases = [{ loop = \"ever\", phases = [] }]", "t:4:20: `ever` is no number of times"),
             ("phases = [{ phases = [{ run = \"1ms\" }] }]", "t:4:22: `phases` needs a `loop`"),

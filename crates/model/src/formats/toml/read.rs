@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::FORMAT;
 use super::disks::{disk, io_priority, startup, stream};
-use super::keys::{command_text, cpus, instances, policy, promises, reservation, timer_slack};
+use super::keys::{command_text, cpus, instances, policy, promises, reservation, timer_slack, util};
 use super::links::{flow, link};
 use super::phases;
 use super::rights::{KEEP, rights, rights_of_command};
@@ -142,6 +142,8 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
         instances: instances(reading, table, "instances").unwrap_or(Instances::Count(1)),
         cpus: cpus(reading, table),
         jobs: table.integer(reading, "jobs", ANY_COUNT).map(|n| n as u64),
+        util: util(reading, table),
+        together: table.boolean(reading, "together").unwrap_or(false),
         promises: promises(reading, table),
         reservation: reservation(reading, table, policy),
         late: late.unwrap_or_default(),

@@ -243,6 +243,12 @@ fn task(out: &mut Out<'_>, task: &Task) {
     out.instances("instances", task.instances);
     out.optional_text("cpus", task.cpus.map(|cpus| cpus.to_string()).as_deref());
     out.optional_number("jobs", task.jobs);
+    for (key, clamp) in clamp_keys(task.util) {
+        out.line(key, &clamp.to_string());
+    }
+    if task.together {
+        out.line("together", "true");
+    }
     out.promises(&task.promises);
     out.reservation(task.reservation);
 }
@@ -306,6 +312,11 @@ fn phase(phase: &Phase) -> String {
         Phase::Yield => ("yield", "true".to_owned()),
         Phase::Cpus(cpus) => ("cpus", quote(&cpus.map_or_else(|| "all".to_owned(), |cpus| cpus.to_string()))),
         Phase::Become(schedule) => return format!("{{ {} }}", becomes(*schedule)),
+        Phase::Clamp(clamp) => {
+            let keys = clamp_keys(*clamp).map(|(key, clamp)| format!("{key} = {clamp}"));
+            return format!("{{ {} }}", keys.collect::<Vec<_>>().join(", "));
+        }
+        Phase::Group(group) => ("group", quote(group.as_deref().unwrap_or(super::phases::ROOT))),
         Phase::Loop { times, phases } => {
             let times = times.map_or_else(|| quote("forever"), |times| times.to_string());
             ("loop", format!("{times}, phases = {}", phase_list(phases)))
@@ -326,6 +337,12 @@ fn phase(phase: &Phase) -> String {
         Phase::Signal(name) => ("signal", quote(name)),
     };
     format!("{{ {key} = {value} }}")
+}
+
+/// The keys of clamps that are given.
+fn clamp_keys(clamp: UtilClamp) -> impl Iterator<Item = (&'static str, u32)> {
+    let given = |(key, clamp): (_, Option<u32>)| clamp.map(|clamp| (key, clamp));
+    [("util-min", clamp.min), ("util-max", clamp.max)].into_iter().filter_map(given)
 }
 
 /// The keys of a step that changes how its thread is scheduled.

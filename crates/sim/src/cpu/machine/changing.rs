@@ -28,6 +28,13 @@ impl<P: Programs> Machine<P> {
         self.choices.schedules.len() - 1
     }
 
+    /// Has a thread that was just added wait for an event instead of an instant.
+    pub fn begins_waiting(&mut self, thread: ThreadId, signal: usize) {
+        let alarm = self.hardware.thread(thread).alarm;
+        self.hardware.engine.cancel(alarm);
+        self.resources.wait(signal, thread);
+    }
+
     /// The running thread of a CPU takes such a step; whether the CPU has to choose again.
     pub(super) fn changes_itself(&mut self, cpu: usize, thread: ThreadId, step: Step) -> bool {
         match step {
@@ -42,8 +49,26 @@ impl<P: Programs> Machine<P> {
                 self.take_choice(thread, choice);
                 self.is_preempted(cpu, thread)
             }
+            Step::Regroup(group) => self.regroup(thread, group),
             _ => false,
         }
+    }
+
+    /// The running thread of a CPU goes to another control group: one that shares by weight leaves the queue of the old one and joins that of
+    /// the new one with what it is owed, and its CPU chooses again (`sched_move_task` in `kernel/sched/core.c`). Whether it has to.
+    fn regroup(&mut self, thread: ThreadId, group: Option<usize>) -> bool {
+        let now = self.hardware.thread(thread);
+        if now.group == group {
+            return false;
+        }
+        let by_weight = now.scheduling.prio() >= 100;
+        let set = |hardware: &mut Hardware| hardware.threads[thread.index()].group = group;
+        if by_weight {
+            self.queue_again(thread, set);
+        } else {
+            set(&mut self.hardware);
+        }
+        by_weight
     }
 
     /// Until when a thread has to wait for the reservation that it asks for.

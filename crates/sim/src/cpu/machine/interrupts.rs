@@ -13,7 +13,7 @@ use crate::cpu::at_disk::AtDisk;
 use crate::cpu::device::{Device, DeviceSpec};
 use crate::cpu::hardware::{Occasion, ThreadId};
 use crate::cpu::policy::Departure;
-use crate::cpu::program::Programs;
+use crate::cpu::program::{Programs, Step};
 use crate::cpu::recorder::Kept;
 
 impl<P: Programs> Machine<P> {
@@ -147,6 +147,22 @@ impl<P: Programs> Machine<P> {
         }
         if let Some(next) = self.hardware.cpus[cpu].handlers.pop_front() {
             self.begin_handler(cpu, next);
+        }
+    }
+
+    /// The current thread of a CPU raises an event, once or for each that waits, and wakes who waits for it.
+    #[inline]
+    pub(super) fn raise_event(&mut self, cpu: usize, step: Step) {
+        let (signal, times) = match step {
+            Step::Signal(signal) => (signal, 1),
+            Step::SignalAll(signal) => (signal, self.resources.waiters(signal).len()),
+            _ => return,
+        };
+        for _ in 0..times {
+            if let Some(next) = self.resources.signal(&self.hardware, signal) {
+                self.goes_on_for(cpu, self.hardware.platform.overheads.wakeup);
+                self.wake(next, cpu);
+            }
         }
     }
 

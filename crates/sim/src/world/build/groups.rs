@@ -68,11 +68,11 @@ fn is_inside(specs: &[GroupSpec], group: Option<usize>) -> bool {
     above.into_iter().any(|group| specs[group].reservation.is_some())
 }
 
-/// Whether the steps of a task in a group may change how it is scheduled, or its CPUs.
+/// Whether the steps of a task in a group may change how it is scheduled, its CPUs, or its group.
 pub(super) fn may_change(stage: &Stage, task: &Task, group: Option<usize>) -> Result<(), String> {
-    let changes = task.changes() != (false, false);
+    let changes = task.changes() != (false, false) || !task.later_groups().is_empty();
     match changes && is_inside(&stage.machine.hardware().groups, group) {
-        true => Err("its group has a reservation, inside which threads stay as they are: leave `cpus` and `policy` out of \
+        true => Err("its group has a reservation, inside which threads stay as they are: leave `cpus`, `policy` and `group` out of \
                      its steps"
             .to_owned()),
         false => Ok(()),

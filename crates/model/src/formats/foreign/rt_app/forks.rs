@@ -173,6 +173,7 @@ fn begun(
         body: TaskBody::Phases(phases),
         release: Release::BackToBack { start: surety_units::Nanos::ZERO },
         jobs: Some(1),
+        together: false,
         instances: Instances::Count(u32::try_from(count).expect("a few thousand")),
         ..thread.clone()
     })

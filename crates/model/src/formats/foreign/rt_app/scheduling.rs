@@ -7,7 +7,7 @@ use crate::formats::foreign::Reading;
 use crate::formats::foreign::item::Value;
 use crate::formats::foreign::object::{Object, integer};
 use crate::reservation::Reservation;
-use crate::workload::{Group, PolicySpec};
+use crate::workload::{Group, PolicySpec, UtilClamp};
 
 /// The policies by their words.
 pub(super) struct Policies;
@@ -31,14 +31,12 @@ pub(super) struct Scheduling {
     pub(super) reservation: Option<Reservation>,
 }
 
-/// That of a thread with this policy unless it says another; with no such policy, that of a phase that must not say one.
+/// That of a thread with this policy unless it says another.
 pub(super) fn scheduling(
     reading: &mut Reading,
     object: &Object<'_>,
-    default: Option<&'static str>,
+    default: &'static str,
 ) -> Option<Scheduling> {
-    refuse_unsupported(reading, object);
-    let default = default?;
     let word = object.word(reading, "policy", Policies::WORDS).unwrap_or(default);
     let limits = match word {
         "SCHED_FIFO" | "SCHED_RR" => 1..=99,
@@ -89,14 +87,28 @@ fn slice(reading: &mut Reading, object: &Object<'_>, budget: Option<Nanos>) -> O
     Some(slice)
 }
 
-/// What of the scheduler a workload cannot say.
-fn refuse_unsupported(reading: &mut Reading, object: &Object<'_>) {
-    for key in ["util_min", "util_max"] {
-        if object.integer(reading, key, -1..=1024).is_some_and(|clamp| clamp != -1) {
-            let message = format!("`{key}` has no counterpart because all CPUs have one speed");
+/// `util_min` and `util_max` of a thread or phase with this policy, -1 where nothing is set.
+pub(super) fn clamps(reading: &mut Reading, object: &Object<'_>, policy: PolicySpec) -> UtilClamp {
+    refuse_unsupported(reading, object);
+    let mut of = |key: &'static str| {
+        let clamp = object.integer(reading, key, -1..=i64::from(UtilClamp::SCALE))?;
+        let clamp = u32::try_from(clamp).ok()?;
+        if policy == PolicySpec::Deadline {
+            let message = format!("`{key}` means nothing to SCHED_DEADLINE");
             reading.wrong(&object.span_of(key), message, Some("leave it out".to_owned()));
         }
+        Some(clamp)
+    };
+    let clamp = UtilClamp { min: of("util_min"), max: of("util_max") };
+    if clamp.min.is_some() && !clamp.is_in_order() {
+        let message = "`util_min` is more than `util_max`".to_owned();
+        reading.wrong(&object.span_of("util_min"), message, Some("give it less".to_owned()));
     }
+    clamp
+}
+
+/// What of the scheduler a workload cannot say.
+fn refuse_unsupported(reading: &mut Reading, object: &Object<'_>) {
     if object.get(reading, "nodes_membind").is_some() {
         let message = "`nodes_membind` has no counterpart: memory is not bound to nodes here".to_owned();
         reading.wrong(&object.span_of("nodes_membind"), message, Some("leave it out".to_owned()));
@@ -126,9 +138,13 @@ pub(super) fn cpus(reading: &mut Reading, object: &Object<'_>) -> Option<CpuSet>
     Some(cpus)
 }
 
-/// The group of a `taskgroup`, with those around it; `None`: the root.
-pub(super) fn taskgroup(reading: &mut Reading, object: &Object<'_>, shared: &mut Shared) -> Option<String> {
-    let path = object.text(reading, "taskgroup")?;
+/// The group of a `taskgroup`, with those around it; inside, `None`: the root.
+pub(super) fn taskgroup(
+    reading: &mut Reading,
+    object: &Object<'_>,
+    shared: &mut Shared,
+) -> Option<Option<String>> {
+    let path = object.text(reading, "taskgroup").filter(|path| !path.is_empty())?;
     if !path.starts_with('/') {
         let message = format!("the task group `{path}` has no `/` at its beginning");
         reading.wrong(&object.span_of("taskgroup"), message, Some(format!("write `/{path}`")));
@@ -149,5 +165,5 @@ pub(super) fn taskgroup(reading: &mut Reading, object: &Object<'_>, shared: &mut
         }
         parent = Some(name);
     }
-    parent
+    Some(parent)
 }

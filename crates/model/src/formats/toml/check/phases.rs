@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Check;
 use crate::source::nearest;
-use crate::workload::{Instances, Phase, PolicySpec, Release, Schedule, Task, TaskBody, Workload};
+use crate::workload::{Instances, Phase, PolicySpec, Release, Schedule, Task, TaskBody, UtilClamp, Workload};
 
 /// What wakes those who wait: the events that tasks raise, or a run's beginning, and the conditions they notify.
 pub(super) struct Raised<'a> {
@@ -79,6 +79,47 @@ impl Check<'_> {
         }
         if task.reservation.is_some() && task.body.leaves().iter().any(has_cpus) {
             self.wrong(path, BESIDE_CPUS.to_owned(), Some("leave `cpus` out of its phases".to_owned()));
+        }
+    }
+
+    /// The groups that steps bring a thread into are there, and its CPUs stay as they are; clamps are in order as they follow each other.
+    pub(super) fn clamps_and_groups(&mut self, path: &str, task: &Task) {
+        let TaskBody::Phases(phases) = &task.body else { return };
+        let mut util = task.util;
+        self.later(&format!("{path}.phases"), phases, &mut util);
+        let own = task.group.as_deref();
+        let groups = || std::iter::once(own).chain(task.later_groups()).flatten();
+        if task.later_groups().is_empty() {
+            return;
+        }
+        let is_special = |name: &str| {
+            let group = self.workload.groups.iter().find(|group| group.name == name);
+            group.is_some_and(|group| group.reservation.is_some())
+                || self.workload.cpus_of_group(Some(name)).is_some()
+        };
+        if let Some(name) = groups().find(|name| is_special(name)).map(str::to_owned) {
+            let message =
+                format!("`{name}` has CPUs or a reservation of its own: no step leads into it or out of it");
+            let help = "leave these out of the group, or `group` out of the steps".to_owned();
+            self.wrong(&format!("{path}.phases"), message, Some(help));
+        }
+    }
+
+    fn later(&mut self, path: &str, phases: &[Phase], util: &mut UtilClamp) {
+        for (index, phase) in phases.iter().enumerate() {
+            let path = format!("{path}.{index}");
+            match phase {
+                Phase::Group(Some(group)) => self.named(&path, "group", group),
+                Phase::Clamp(clamp) => {
+                    *util = clamp.after(*util);
+                    if !util.is_in_order() {
+                        let message = "`util-min` is more than `util-max` from here on".to_owned();
+                        self.wrong(&path, message, Some("give the step both".to_owned()));
+                    }
+                }
+                Phase::Loop { phases, .. } => self.later(&format!("{path}.phases"), phases, util),
+                _ => {}
+            }
         }
     }
 

@@ -281,6 +281,10 @@ impl Balance {
             }
             self.bounds.change(before);
         }
+        if hardware.thread(thread).group != state.group {
+            self.regroup(hardware, thread, own);
+        }
+        let state = &mut self.threads[thread.index()];
         self.stamps += 1;
         state.stamp = self.stamps;
         state.queued.step(now, 1);
@@ -294,6 +298,22 @@ impl Balance {
             shares.wants((group, cpu), true, now);
         }
         self.count((group, cpu), load, now);
+    }
+
+    /// What a thread of weight `own` loads its CPU with goes from one group to another (`detach_task_cfs_rq`, `attach_task_cfs_rq`).
+    fn regroup(&mut self, hardware: &Hardware, thread: ThreadId, own: i64) {
+        let (now, cpu, to) = (hardware.now(), hardware.thread(thread).cpu, hardware.thread(thread).group);
+        let state = &mut self.threads[thread.index()];
+        let from = std::mem::replace(&mut state.group, to);
+        let Some(shares) = &mut self.shares else { return };
+        shares.regroups(
+            (from, to),
+            cpu,
+            (&mut state.queued, own.unsigned_abs()),
+            &mut self.cpus[cpu].load,
+            now,
+        );
+        self.bounds.change(cpu);
     }
 
     /// A thread no longer wants its CPU, where those of its group have this weight without it.

@@ -118,6 +118,32 @@ impl Shares {
         }
     }
 
+    /// What a thread of weight `own` wanted of a CPU goes from one group to another there; `root` is the load of those in none.
+    pub(super) fn regroups(
+        &mut self,
+        (from, to): (Option<usize>, Option<usize>),
+        cpu: usize,
+        (queued, own): (&mut Average, u64),
+        root: &mut Average,
+        now: Nanos,
+    ) {
+        let mut none = Average::default();
+        if let Some(from) = from {
+            let GroupShare { total, cpus, .. } = &mut self.groups[from];
+            total.hand_over(&mut none, queued, own, now);
+            cpus[cpu].load.hand_over(&mut none, queued, own, now);
+        } else {
+            root.hand_over(&mut none, queued, own, now);
+        }
+        if let Some(to) = to {
+            let GroupShare { total, cpus, .. } = &mut self.groups[to];
+            none.hand_over(total, queued, own, now);
+            none.hand_over(&mut cpus[cpu].load, queued, own, now);
+        } else {
+            none.hand_over(root, queued, own, now);
+        }
+    }
+
     /// The load of all groups on all CPUs.
     pub(super) fn totals(&self, at: Instant) -> Vec<u64> {
         let mut totals = vec![0; self.groups.len()];
