@@ -65,6 +65,22 @@ fn charged(session: &Session, facts: &MachineFacts, booked: &Result<Booked, Kern
     servers::tried(&session.kernel, facts, *booked.as_ref().ok()?).ok()
 }
 
+/// The servers of the account: what is booked beyond the fewest that there may be is said as what it may be.
+fn accounted(facts: &MachineFacts) -> Charge {
+    match &facts.scheduler.servers.charged {
+        Charged::NotObservable(_) => servers::possible(facts).pop().unwrap_or_default(),
+        Charged::Tried(_) | Charged::Untried => servers::counted(facts),
+    }
+}
+
+/// What else than a leak may be booked, in words.
+fn not_observable(charged: &Charged) -> Option<String> {
+    let Charged::NotObservable(open) = charged else { return None };
+    let open: Vec<String> = open.iter().copied().map(Charge::in_words).collect();
+    let open = open.join(" or ");
+    Some(format!("; whether these are a leak or what the kernel books for {open} is not observable"))
+}
+
 /// Compares what the kernel still admits with what it should.
 fn bandwidth(
     args: &DoctorArgs,
@@ -81,11 +97,7 @@ fn bandwidth(
     };
     let limited = |why: String| check(CheckVerdict::Limited, why, None);
     let all = &facts.scheduler.servers;
-    // What is booked beyond the fewest servers that it may be is said as what it may be.
-    let charge = match &all.charged {
-        Charged::NotObservable(_) => servers::possible(facts).pop().unwrap_or_default(),
-        Charged::Tried(_) | Charged::Untried => servers::counted(facts),
-    };
+    let charge = accounted(facts);
     let booked_on = |cpu| all.booked_on(charge, cpu);
     let taken = booked.and_then(|booked| deadline::account_of(&session.kernel, &booked_on, booked));
     let account = match taken {
@@ -102,21 +114,12 @@ fn bandwidth(
     if account.leaked().0 == 0 {
         return check(CheckVerdict::Good, found, None);
     }
-    if let Charged::NotObservable(open) = &all.charged {
-        let open: Vec<String> = open.iter().copied().map(Charge::in_words).collect();
-        found = format!(
-            "{found}; whether these are a leak or what the kernel books for {} is not observable",
-            open.join(" or ")
-        );
-        if !args.repair {
-            let remedy =
-                "`surety doctor --repair` has the kernel count anew; what is booked then is the servers'";
-            return check(CheckVerdict::Limited, found, Some(remedy));
-        }
-    }
+    let may_be_servers = not_observable(&all.charged);
+    found.extend(may_be_servers.as_deref());
     if !args.repair {
-        let remedy = "`surety doctor --repair` has the kernel count anew";
-        return check(CheckVerdict::Bad, found, Some(remedy));
+        let remedy = "`surety doctor --repair` has the kernel count anew: what is booked then is no leak";
+        let verdict = if may_be_servers.is_some() { CheckVerdict::Limited } else { CheckVerdict::Bad };
+        return check(verdict, found, Some(remedy));
     }
     let repaired = deadline::repair_leak(&session.kernel)
         .and_then(|_| Booked::settled(&session.kernel))
@@ -126,14 +129,9 @@ fn bandwidth(
             check(CheckVerdict::Good, format!("repaired: {found}; now {}", describe(&after)), None)
         }
         // The kernel has counted anew: a leak would be gone.
-        Ok(Some(after))
-            if matches!(all.charged, Charged::NotObservable(_)) && after.leaked() == account.leaked() =>
-        {
-            check(
-                CheckVerdict::Good,
-                format!("counted anew, these are the servers': {}", describe(&after)),
-                None,
-            )
+        Ok(Some(after)) if may_be_servers.is_some() && after.leaked() == account.leaked() => {
+            let found = format!("counted anew, these are the servers': {}", describe(&after));
+            check(CheckVerdict::Good, found, None)
         }
         Ok(_) => check(
             CheckVerdict::Bad,

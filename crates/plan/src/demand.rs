@@ -107,6 +107,32 @@ impl Demand {
         }
     }
 
+    /// Why nothing can be said of a task whose work is not known.
+    pub(crate) fn is_not_known(&self) -> String {
+        match self.unbounded_step {
+            None => "the work of its jobs is not known: declare it, or measure it first in a profile pass"
+                .to_owned(),
+            Some(step) => format!(
+                "the work of its jobs is not known, since nothing says how long its step `{step}` takes: measure it first in a \
+                 profile pass"
+            ),
+        }
+    }
+
+    /// Why not every activation can be promised; `work`: how its work is known.
+    pub(crate) fn has_no_largest(&self, work: &str) -> String {
+        match self.unbounded_step {
+            None => format!(
+                "every activation is promised but work is {work}, without a largest value that is declared: the largest job \
+                 seen bounds no other; promise a percentage, or declare bounded work"
+            ),
+            Some(step) => format!(
+                "every activation is promised and nothing bounds its step `{step}`: the longest time seen bounds no other; \
+                 promise a percentage, or leave the step out"
+            ),
+        }
+    }
+
     /// Whether its thread wakes between its jobs, to what they left of a budget.
     pub fn wakes_between(&self) -> bool {
         matches!(&self.knowledge, Knowledge::Fitted(fit) if fit.wakes_between)
