@@ -6,7 +6,7 @@
 //! rounded down:
 //!
 //! ```text
-//! runtime * 2^20 / period + admitted + cpus * servers  <=  cap of all CPUs
+//! runtime * 2^20 / period + admitted + servers of all CPUs  <=  cap of all CPUs
 //! ```
 //!
 //! where the cap of `cpus` CPUs is `cap * capacity / 2^10`, capacity the sum of what the kernel gives each CPU (1024 for
@@ -36,7 +36,7 @@ pub struct RootDomain {
     /// What each CPU of full capacity may give deadline tasks, in kernel units; [`RootDomain::UNLIMITED`] where
     /// `sched_rt_runtime_us` is -1.
     pub cap: u64,
-    /// What servers book on each CPU, in kernel units: that of fair threads, which is not charged on 6.12, and that of sched_ext.
+    /// What servers of all its CPUs book, in kernel units: those of fair threads, which are not charged on 6.12, and of sched_ext.
     pub servers: u64,
     /// Whose these are, in words: `fair servers`.
     pub servers_in_words: &'static str,
@@ -166,8 +166,7 @@ impl RootDomain {
             return u64::MAX;
         }
         let all = (u128::from(self.cap) * u128::from(self.capacity)) >> FULL_CAPACITY.ilog2();
-        let servers = u128::from(self.servers) * self.span.len() as u128;
-        u64::try_from(all.saturating_sub(servers)).unwrap_or(u64::MAX)
+        u64::try_from(all.saturating_sub(u128::from(self.servers))).unwrap_or(u64::MAX)
     }
 
     /// What is not booked yet, kernel units.

@@ -64,7 +64,7 @@ pub fn realtime(
     platform: &Platform,
     stays: impl Fn(&Task) -> bool,
 ) -> Option<RealtimeDemand> {
-    let server = platform.fair_server?;
+    let period = platform.longest_server_period()?;
     let is_realtime =
         |policy: &PolicySpec| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
     let tasks: Vec<&Task> =
@@ -77,7 +77,7 @@ pub fn realtime(
     }
     let mut all = Nanos::ZERO;
     for task in &tasks {
-        match most_in(task, server.period) {
+        match most_in(task, period) {
             Some(most) => all = all.saturating_add(most),
             None => return Some(RealtimeDemand { who: task.name.clone(), takes: None }),
         }

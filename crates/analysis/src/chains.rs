@@ -25,7 +25,7 @@ mod threads;
 
 use std::collections::BTreeMap;
 
-use surety_model::platform::Platform;
+use surety_model::platform::{FairServer, Platform};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{ActivityKind, Late, PolicySpec, Task, Workload};
 use surety_model::world::{Cancel, WorldError};
@@ -118,6 +118,8 @@ struct Solver<'a> {
     threads: Vec<Result<Thread<'a>, String>>,
     /// Of all that is reserved, for what it takes of others.
     supplies: Vec<Supply>,
+    /// The unlike fair servers of its CPUs.
+    servers: Vec<FairServer>,
     /// The CPUs whose realtime threads the kernel may stop, and why.
     stopped: BTreeMap<CpuId, String>,
     effort: Effort,
@@ -138,7 +140,8 @@ impl<'a> Solver<'a> {
         let supply = |thread: ReservedThread| Supply::new(thread.reservation, platform.enforcement, alone);
         let others = threads_of(platform).into_iter().map(|(_, thread)| thread);
         let supplies = others.chain(reserved.iter().copied()).map(supply).collect();
-        Solver { ground, threads, supplies, stopped: BTreeMap::new(), effort: Effort::new() }
+        let servers = ground.platform.unlike_fair_servers().into_iter().map(|(server, _)| server).collect();
+        Solver { ground, threads, supplies, servers, stopped: BTreeMap::new(), effort: Effort::new() }
     }
 
     /// Responses and jitters from no jitter on, until both stand.
@@ -348,9 +351,8 @@ impl Solver<'_> {
         let own = streams.iter().map(|stream| (stream, thread.work));
         let all = above.iter().map(|(stream, work)| (stream, *work)).chain(own);
         let reserved = self.supplies.iter().map(|supply| supply.reservation().bandwidth().as_f64());
-        let server = platform
-            .fair_server
-            .map_or(0.0, |s| (s.runtime + platform.tick).get() as f64 / s.period.get() as f64);
+        let share = |s: FairServer| (s.runtime + platform.tick).get() as f64 / s.period.get() as f64;
+        let server = self.servers.iter().map(|server| share(*server)).fold(0.0, f64::max);
         if is_overloaded(all, 1.0 - server - reserved.sum::<f64>()) {
             // No busy window would end.
             return Err(
@@ -402,13 +404,15 @@ impl Solver<'_> {
     /// What reservations and the fair server take of a window at most.
     fn reserved_at_most(&self, window: Nanos) -> i128 {
         let most = |supply: &Supply| wide(supply.at_most_waking(window).max(supply.at_most(window)));
-        let server = self.ground.platform.fair_server.map_or(0, |server| {
-            // It starts whenever fair threads come, and keeps its deadlines; what it overruns it does not pay back.
+        // It starts whenever fair threads come, and keeps its deadlines; what it overruns it does not pay back. Of unlike ones that of
+        // whichever CPU takes most.
+        let taken = |server: FairServer| {
             let runtime = server.runtime + self.ground.platform.tick;
             let late = (server.period - runtime).max(Nanos::ZERO) * 2;
             let stream = EventStream { period: server.period, jitter: late, distance: Nanos::ZERO };
             stream.most(wide(window)) * wide(runtime)
-        });
+        };
+        let server = self.servers.iter().map(|server| taken(*server)).max().unwrap_or(0);
         self.supplies.iter().map(most).sum::<i128>() + server
     }
 

@@ -23,7 +23,7 @@
 //! in the set, or stay on a CPU of their own where there is one for each; that no server is late, so that none runs on with an old deadline, follows from what reserved threads leave to
 //! each CPU, as above.
 
-use surety_model::platform::{Platform, RealtimeDemand};
+use surety_model::platform::{FairServer, Platform, RealtimeDemand};
 use surety_units::Nanos;
 
 use crate::edf::ReservedThread;
@@ -44,15 +44,30 @@ pub struct FairServerArgument {
     pub assumptions: Vec<String>,
 }
 
-/// The argument for these reserved threads on this platform.
+/// The argument for these reserved threads on this platform. Where its CPUs have unlike servers it holds of each of them, since threads may be
+/// on any CPU: the steps are those of all, or of the first that may act.
 pub fn argument(threads: &[ReservedThread], platform: &Platform) -> FairServerArgument {
-    let Some(server) = platform.fair_server else {
-        return FairServerArgument {
-            holds: true,
-            steps: vec!["the kernel has no fair server".to_owned()],
-            assumptions: Vec::new(),
-        };
-    };
+    let mut whole = FairServerArgument { holds: true, ..FairServerArgument::default() };
+    for (server, _) in platform.unlike_fair_servers() {
+        let found = argument_of(server, threads, platform);
+        if !found.holds {
+            return found;
+        }
+        whole.steps.extend(found.steps);
+        for assumption in found.assumptions {
+            if !whole.assumptions.contains(&assumption) {
+                whole.assumptions.push(assumption);
+            }
+        }
+    }
+    if whole.steps.is_empty() {
+        whole.steps.push("the kernel has no fair server".to_owned());
+    }
+    whole
+}
+
+/// The argument for one of the servers.
+fn argument_of(server: FairServer, threads: &[ReservedThread], platform: &Platform) -> FairServerArgument {
     let window = server.period - server.runtime;
     let realtime = match &platform.realtime {
         Some(RealtimeDemand { takes: Some(takes), .. }) => *takes,
@@ -144,10 +159,19 @@ pub fn counted(
 ) -> FairServerArgument {
     let Some(server) = platform.fair_server else { return argument(threads, platform) };
     let who = &realtime.who;
+    let unlike: Vec<String> = platform
+        .unlike_fair_servers()
+        .iter()
+        .filter(|(other, _)| *other != server)
+        .map(|(other, _)| format!("; that of another CPU {} in {}", other.runtime, other.period))
+        .collect();
     let shape = format!(
         "{who} may keep fair threads waiting until the fair server acts: from its zero laxity on it runs {} with a deadline \
-         {} away, once in every {}, and is counted as a reservation of each CPU",
-        server.runtime, server.period, server.period
+         {} away, once in every {}, and is counted as a reservation of each CPU{}",
+        server.runtime,
+        server.period,
+        server.period,
+        unlike.concat()
     );
     if threads.iter().any(|thread| thread.reservation.reclaim) {
         let step = "a reservation reclaims bandwidth, which is not analysed beside a fair server that acts";

@@ -145,14 +145,19 @@ impl Foundation {
         let mut fair_server = argument(&all, platform);
         let acts = platform.fair_server.filter(|_| !fair_server.holds);
         let mut apart = None;
-        if let (Some(server), Some(realtime)) = (acts, &platform.realtime) {
+        if let (Some(_), Some(realtime)) = (acts, &platform.realtime) {
             fair_server = counted(&all, platform, realtime);
-            let server = server_demand(server, platform);
-            apart = on_own_cpus(&demands, server, platform.cpus);
+            let unlike: Vec<(Demand, u32)> = platform
+                .unlike_fair_servers()
+                .into_iter()
+                .map(|(server, cpus)| (server_demand(server, platform), cpus))
+                .collect();
+            apart = on_own_cpus(&demands, &unlike, platform.cpus);
             if apart.is_some() && !fair_server.assumptions.iter().any(|a| a == OWN_CPU) {
                 fair_server.assumptions.push(OWN_CPU.to_owned());
             }
-            demands.extend(vec![server; platform.cpus as usize]);
+            let each = (0..platform.cpus as usize).filter_map(|place| platform.fair_server_at(place));
+            demands.extend(each.map(|server| server_demand(server, platform)));
         }
         Foundation {
             admission_step: format!(
@@ -359,19 +364,26 @@ fn server_demand(server: FairServer, platform: &Platform) -> Demand {
     Demand::of(&Reservation::implicit(runtime, server.period), platform, true, true)
 }
 
-/// Each of some demands with the fair server of a CPU of its own, by the tests of one CPU: the tightest of them. `None` where
-/// there is no CPU for each, or one does not fit so.
-fn on_own_cpus(demands: &[Demand], server: Demand, cpus: u32) -> Option<Schedulability> {
+/// Each of some demands with the fair server of a CPU of its own, whichever that is, by the tests of one CPU: the tightest of them. `None`
+/// where there is no CPU for each, or one does not fit so.
+fn on_own_cpus(demands: &[Demand], servers: &[(Demand, u32)], cpus: u32) -> Option<Schedulability> {
     if cpus < 2 || demands.len() > cpus as usize {
         return None;
     }
-    let each: Option<Vec<Schedulability>> = demands
-        .iter()
-        .map(|demand| Some(schedulable(&[*demand, server], 1)).filter(|found| found.holds))
+    let pairs = demands.iter().flat_map(|demand| servers.iter().map(move |(server, _)| (demand, *server)));
+    let each: Option<Vec<(&Demand, Demand, Schedulability)>> = pairs
+        .map(|(demand, server)| {
+            let found = schedulable(&[*demand, server], 1);
+            found.holds.then_some((demand, server, found))
+        })
         .collect();
-    let load = |demand: &Demand| demand.runtime.get() as f64 / demand.deadline.get() as f64;
-    let tightest = demands.iter().zip(each?).max_by(|(a, _), (b, _)| load(a).total_cmp(&load(b)));
-    tightest.map(|(demand, found)| {
+    let part = |demand: &Demand| demand.runtime.get() as f64 / demand.deadline.get() as f64;
+    let load = |(demand, server, _): &(&Demand, Demand, Schedulability)| (part(demand), part(server));
+    let tightest = each?.into_iter().max_by(|a, b| {
+        let ((a, own), (b, other)) = (load(a), load(b));
+        a.total_cmp(&b).then(own.total_cmp(&other))
+    });
+    tightest.map(|(demand, _, found)| {
         let lead = format!(
             "a CPU for each reserved thread and its fair server, the fullest with {} in {}: ",
             demand.runtime, demand.period

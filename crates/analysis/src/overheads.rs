@@ -67,7 +67,8 @@ pub fn interruptions(workload: &Workload, platform: &Platform, but: Option<&str>
     let irqs = workload.irqs.iter().filter_map(|irq| Some((irq.reservation?.period, 1)));
     let others = platform.others.iter().map(|other| (other.reservation.period, i64::from(other.threads)));
     let timers = declared.chain(irqs).chain(others).map(|(distance, threads)| (distance, 3 * threads));
-    let servers = platform.fair_server.map(|server| (server.period, 2 * i64::from(platform.cpus)));
+    let servers = platform.unlike_fair_servers();
+    let servers = servers.into_iter().map(|(server, cpus)| (server.period, 2 * i64::from(cpus)));
     found.extend(
         timers.chain(servers).map(|(distance, count)| Interruption { cost: each(timer, count), distance }),
     );

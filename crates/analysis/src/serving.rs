@@ -13,7 +13,7 @@
 //! `H` hard handlers, which any CPU may have. Whoever has the same priority is done within `x` of its release itself, so that `ceil(2 x / T)` of its jobs may count. This is the
 //! response time of a job under global fixed priorities that begins with all before it carried in (Bertogna and Cirinei, RTSS 2007).
 
-use surety_model::platform::{Platform, RealtimeDemand};
+use surety_model::platform::{FairServer, Platform, RealtimeDemand};
 use surety_model::playout::jitter_of;
 use surety_model::workload::{Arrivals, Irq, Load, PolicySpec, Stream, Task, Workload};
 use surety_units::{Nanos, Rate};
@@ -110,7 +110,7 @@ pub fn with_streams(
     platform: &Platform,
     served: impl Fn(&Stream) -> bool,
 ) -> Option<RealtimeDemand> {
-    let server = platform.fair_server?;
+    let period = platform.longest_server_period()?;
     let streams: Vec<&Stream> = workload.streams.iter().filter(|stream| served(stream)).collect();
     if streams.is_empty() {
         return realtime;
@@ -118,7 +118,7 @@ pub fn with_streams(
     // One that is still to be chosen may be as small as a page.
     let batch = |stream: &Stream| stream.batch.map_or(PAGE, |bytes| bytes.0);
     let each: Vec<_> = streams.iter().map(|stream| (*stream, batch(stream))).collect();
-    let takes = taken(&each, server.period);
+    let takes = taken(&each, period);
     let names: Vec<&str> = streams.iter().map(|stream| stream.name.as_str()).collect();
     let who = names.join(", ");
     Some(match realtime {
@@ -220,9 +220,8 @@ impl Span<'_> {
         };
         let mut reserved: Nanos =
             self.threads.iter().map(by).fold(Nanos::ZERO, |sum, most| sum.saturating_add(most));
-        if let (true, Some(server)) = (self.counts_servers, self.platform.fair_server) {
-            let one = (server.runtime + self.platform.tick).min(span);
-            reserved = reserved.saturating_add(one * i64::from(self.cpus));
+        if self.counts_servers {
+            reserved = reserved.saturating_add(self.by_a_server(span) * i64::from(self.cpus));
         }
         let mut others = taken(self.streams, span * 2);
         for task in &self.realtime.tasks {
@@ -235,6 +234,16 @@ impl Span<'_> {
             hard = hard.saturating_add(Nanos::new(handler.get().saturating_mul(count)));
         }
         [reserved, others, hard]
+    }
+
+    /// What the fair server of a CPU takes of a span, of unlike ones the one that takes most. From where a budget is used up the next begins
+    /// `T - Q` later at the earliest, so each that begins in a span takes a period of it.
+    fn by_a_server(&self, span: Nanos) -> Nanos {
+        let each = |(server, _): (FairServer, u32)| {
+            let budgets = span.div_ceil(server.period.max(Nanos::new(1)));
+            Nanos::new((server.runtime + self.platform.tick).get().saturating_mul(budgets)).min(span)
+        };
+        self.platform.unlike_fair_servers().into_iter().map(each).max().unwrap_or(Nanos::ZERO)
     }
 
     fn solve(&self) -> Result<CpuPart, String> {

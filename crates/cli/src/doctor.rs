@@ -4,10 +4,11 @@ use serde_json::json;
 use surety_host::checks_of;
 use surety_host::noise_probe::{NoiseOptions, NoiseProbe};
 use surety_host::overheads;
-use surety_host::platform::platform_of;
+use surety_host::servers;
 use surety_kernel::deadline::{self, BandwidthAccount, Booked, KernelBandwidth};
-use surety_kernel::facts::{MachineFacts, ServersFound};
+use surety_kernel::facts::MachineFacts;
 use surety_kernel::perf::ThreadSwitches;
+use surety_kernel::servers::{Charge, Charged};
 use surety_kernel::{Kernel, KernelError};
 use surety_model::platform::Overheads;
 use surety_model::workload::PolicySpec;
@@ -25,11 +26,8 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
     // First, because reading the limits already mends a leak on kernels since 6.15.
     let booked = Booked::settled(&session.kernel);
     let mut facts = MachineFacts::tried(&session.kernel);
-    // What is booked and held by no thread would look like one more: there are no more than were counted.
-    let is_counted = facts.scheduler.deadline_servers_found == ServersFound::Counted;
-    let known = if is_counted { facts.scheduler.deadline_servers } else { u64::MAX };
-    if let Some(servers) = charged(session, &booked).filter(|servers| *servers <= known) {
-        facts.scheduler.deadline_servers_charged = Some(servers);
+    if let Some(charged) = charged(session, &facts, &booked) {
+        facts.scheduler.servers.charged = charged;
     }
     let mut list = checks_of(&facts);
     // Beside the limit it is about.
@@ -62,9 +60,25 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
     Ok(code)
 }
 
-/// How many servers the kernel charges, by what it admits.
-fn charged(session: &Session, booked: &Result<Booked, KernelError>) -> Option<u64> {
-    deadline::servers_charged(&session.kernel, *booked.as_ref().ok()?).ok()?
+/// Which servers the kernel charges, by what it admits.
+fn charged(session: &Session, facts: &MachineFacts, booked: &Result<Booked, KernelError>) -> Option<Charged> {
+    servers::tried(&session.kernel, facts, *booked.as_ref().ok()?).ok()
+}
+
+/// The servers of the account: what is booked beyond the fewest that there may be is said as what it may be.
+fn accounted(facts: &MachineFacts) -> Charge {
+    match &facts.scheduler.servers.charged {
+        Charged::NotObservable(_) => servers::possible(facts).pop().unwrap_or_default(),
+        Charged::Tried(_) | Charged::Untried => servers::counted(facts),
+    }
+}
+
+/// What else than a leak may be booked, in words.
+fn not_observable(charged: &Charged) -> Option<String> {
+    let Charged::NotObservable(open) = charged else { return None };
+    let open: Vec<String> = open.iter().copied().map(Charge::in_words).collect();
+    let open = open.join(" or ");
+    Some(format!("; whether these are a leak or what the kernel books for {open} is not observable"))
 }
 
 /// Compares what the kernel still admits with what it should.
@@ -82,17 +96,16 @@ fn bandwidth(
         remedy: remedy.map(str::to_owned),
     };
     let limited = |why: String| check(CheckVerdict::Limited, why, None);
-    let servers = facts.scheduler.deadline_servers_charged.unwrap_or_else(|| {
-        let platform = platform_of(facts);
-        u64::from(platform.fair_server.is_some()) + u64::from(platform.ext_server.is_some())
-    });
-    let taken = booked.and_then(|booked| deadline::account_of(&session.kernel, servers, booked));
+    let all = &facts.scheduler.servers;
+    let charge = accounted(facts);
+    let booked_on = |cpu| all.booked_on(charge, cpu);
+    let taken = booked.and_then(|booked| deadline::account_of(&session.kernel, &booked_on, booked));
     let account = match taken {
         Ok(Some(account)) => account,
         Ok(None) => return limited("the kernel admits without limit".to_owned()),
         Err(error) => return limited(format!("not tried: {error}")),
     };
-    let found = describe(&account);
+    let mut found = describe(&account);
     if account.excess().0 > 1 << 10 {
         let remedy =
             "write 950000 to /proc/sys/kernel/sched_rt_runtime_us, or its own value: the kernel counts anew";
@@ -101,16 +114,24 @@ fn bandwidth(
     if account.leaked().0 == 0 {
         return check(CheckVerdict::Good, found, None);
     }
+    let may_be_servers = not_observable(&all.charged);
+    found.extend(may_be_servers.as_deref());
     if !args.repair {
-        let remedy = "`surety doctor --repair` has the kernel count anew";
-        return check(CheckVerdict::Bad, found, Some(remedy));
+        let remedy = "`surety doctor --repair` has the kernel count anew: what is booked then is no leak";
+        let verdict = if may_be_servers.is_some() { CheckVerdict::Limited } else { CheckVerdict::Bad };
+        return check(verdict, found, Some(remedy));
     }
     let repaired = deadline::repair_leak(&session.kernel)
         .and_then(|_| Booked::settled(&session.kernel))
-        .and_then(|booked| deadline::account_of(&session.kernel, servers, booked));
+        .and_then(|booked| deadline::account_of(&session.kernel, &booked_on, booked));
     match repaired {
         Ok(Some(after)) if after.leaked().0 == 0 => {
             check(CheckVerdict::Good, format!("repaired: {found}; now {}", describe(&after)), None)
+        }
+        // The kernel has counted anew: a leak would be gone.
+        Ok(Some(after)) if may_be_servers.is_some() && after.leaked() == account.leaked() => {
+            let found = format!("counted anew, these are the servers': {}", describe(&after));
+            check(CheckVerdict::Good, found, None)
         }
         Ok(_) => check(
             CheckVerdict::Bad,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use surety_host::platform_of;
+use surety_kernel::facts::MachineFacts;
 use surety_model::plan::Plan;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
@@ -129,7 +131,10 @@ fn check_file(path: &Path, session: &Session) -> Result<Code, Failure> {
     let plan = plan_from_json(&text).map_err(|error| bad(error.to_string()))?;
     let (claims, left) = claims_from_json(&text).map_err(|error| bad(error.to_string()))?;
     session.step("solving again and simulating");
-    let checked = within(session, None, move || check_written(&plan, &claims, left.as_ref()))?;
+    // Nothing of it runs: what has to be tried makes no difference.
+    let running = platform_of(&MachineFacts::read(&session.kernel));
+    let checked =
+        within(session, None, move || check_written(&plan, &claims, left.as_ref(), Some(&running)))?;
     let checked = checked.map_err(|error| bad(error.to_string()))?;
     let agrees = checked.iter().all(Checked::agrees);
     if session.json {

@@ -357,7 +357,7 @@ const FUNCTION_LINES: usize = 70;
 const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
     (
         "analysis/src/fair_server.rs",
-        "argument",
+        "argument_of",
         "a table: one theorem after the other, each with its conditions and its words",
     ),
     (

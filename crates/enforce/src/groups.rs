@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use surety_kernel::cpu_group::{CpuHierarchy, GIVEN, GroupQuota, GroupSettings, IDLE, Version};
 use surety_kernel::journal::{EntryId, Journal, JournalError};
@@ -68,6 +69,8 @@ pub struct ControlGroups<'a> {
     made: BTreeMap<String, Made>,
     /// Whether any of them has CPUs of its own.
     with_cpus: bool,
+    /// What went wrong when a thread left a group, for the record.
+    not_left: Mutex<Vec<String>>,
 }
 
 /// A group that was made.
@@ -151,7 +154,8 @@ impl<'a> ControlGroups<'a> {
             return Err(GroupError::NoCpusets);
         }
         let (entries, made) = (Vec::new(), BTreeMap::new());
-        let mut all = ControlGroups { kernel, journal, hierarchy, entries, made, with_cpus };
+        let not_left = Mutex::default();
+        let mut all = ControlGroups { kernel, journal, hierarchy, entries, made, with_cpus, not_left };
         let mut waiting: Vec<&Group> = groups.iter().collect();
         while !waiting.is_empty() {
             let count = waiting.len();
@@ -303,12 +307,13 @@ impl<'a> ControlGroups<'a> {
     }
 
     /// Removes the groups, with whoever is in them, and says what a record of their run has to say: which group no longer had what it
-    /// was given, and the first that could not be removed. The latter stays in the journal, and the next start tries again.
+    /// was given, which thread did not get its CPUs back, and the first that could not be removed. The latter stays in the journal, and the next start tries again.
     pub fn close(&mut self) -> Vec<String> {
         let mut said: Vec<String> = match self.entries.is_empty() {
             true => Vec::new(),
             false => self.made.iter().filter_map(|(name, made)| self.changed(name, made)).collect(),
         };
+        said.append(self.not_left.get_mut().unwrap_or_else(PoisonError::into_inner));
         said.extend(
             self.remove().map(|error| format!("control groups of the run could not be removed: {error}")),
         );
@@ -366,7 +371,14 @@ impl Drop for Entered<'_> {
             let _ = hierarchy.join(*kernel, top, kernel.own_tid());
         }
         if let Some(cpus) = &self.cpus {
-            let _ = kernel.set_affinity(kernel.own_tid(), cpus);
+            let tid = kernel.own_tid();
+            if let Err(error) = kernel.set_affinity(tid, cpus) {
+                let words = format!(
+                    "thread {} did not get its CPUs {cpus} back when it left a control group, and is where that was: {error}",
+                    tid.0
+                );
+                self.groups.not_left.lock().unwrap_or_else(PoisonError::into_inner).push(words);
+            }
         }
     }
 }

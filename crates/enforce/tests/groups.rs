@@ -370,9 +370,31 @@ fn cpusets_of_version_1_are_made_beside_the_groups() {
         |file: &str| files.iter().find(|(path, _)| path.ends_with(format!("surety-inner/{file}"))).unwrap();
     assert_eq!(["cpuset.cpus", "cpuset.mems"].map(|file| of_inner(file).1.as_str()), ["0", "0"]);
     drop(in_inner);
+    assert_eq!(kernel.calls().last().map(|call| call.operation), Some(Operation::SetAffinity));
     assert_eq!(groups.in_words()["group.ui"], "weight 100, CPUs 0 (control groups, version 1)");
     assert_eq!(groups.in_words()["group.inner"], "weight 100 (control groups, version 1)");
     assert_eq!(groups.close(), Vec::<String>::new());
     drop(groups);
     assert_eq!(settled(kernel.state()), before, "as it was");
+}
+
+/// A thread that is kept to a group's CPUs afterwards measures something else: the record says so.
+#[test]
+fn cpus_that_a_thread_does_not_get_back_are_said() {
+    let all = vec![Group { cpus: Some("0".parse().unwrap()), ..Group::new("ui") }];
+    let kernel = with_cpusets();
+    let (_base, _directory, of_one) = journal(&kernel);
+    let mut groups = ControlGroups::make(&kernel, &of_one, &all).unwrap();
+    let inside = groups.entered("ui").unwrap();
+    // The last of what leaving asks for: before it the thread joins the top of both hierarchies.
+    let asked = kernel.calls().len();
+    drop(groups.entered("ui").unwrap());
+    let each = kernel.calls().len() - asked;
+    drop(inside);
+    assert_eq!(groups.close(), Vec::<String>::new(), "it got them back");
+    let mut groups = ControlGroups::make(&kernel, &of_one, &all).unwrap();
+    kernel.fail_at(kernel.calls().len() + each - 1, 22);
+    drop(groups.entered("ui").unwrap());
+    let said = groups.close();
+    assert!(said.len() == 1 && said[0].contains("did not get its CPUs 0-1 back"), "{said:?}");
 }

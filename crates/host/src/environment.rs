@@ -9,7 +9,8 @@ use surety_model::environment::Check;
 use surety_model::record::{Disturbance, InForce, ThreadInForce};
 use surety_units::{Bytes, CpuSet, Nanos};
 
-use crate::platform::{in_words, platform_of, servers_in_words, throttling_in_words};
+use crate::platform::{in_words, platform_of, throttling_in_words};
+use crate::servers::{fair_in_words, unknown_in_words};
 
 /// Wake-ups from idle states that take longer than this to leave are visibly late.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(10);
@@ -131,7 +132,8 @@ fn reservations(facts: &MachineFacts) -> Check {
 fn bandwidth_limit(facts: &MachineFacts) -> Check {
     const NAME: &str = "bandwidth limit";
     let scheduler = &facts.scheduler;
-    let servers = servers_in_words(scheduler);
+    let others = unknown_in_words(&scheduler.servers).map(|words| format!("; {words}"));
+    let servers = format!("{}{}", fair_in_words(facts), others.unwrap_or_default());
     match scheduler.rt_runtime.zip(scheduler.rt_period) {
         Some((runtime, _)) if runtime.is_negative() => Check::limited(
             NAME,

@@ -41,6 +41,7 @@ mod returned;
 mod rights;
 mod said;
 pub mod scratch;
+pub mod servers;
 mod shared;
 mod spans;
 mod startups;

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use surety_kernel::facts::{MachineFacts, SchedulerFacts, ServerFound, ServersFound};
+use surety_kernel::facts::{MachineFacts, SchedulerFacts};
 use surety_kernel::root_domains::RootDomains;
-use surety_model::platform::{Enforcement, ExtServer, FairServer, Platform, RealtimeLimit, Reclaiming};
+use surety_kernel::servers::ServerKind;
+use surety_model::platform::{Enforcement, Platform, RealtimeLimit, Reclaiming};
 use surety_units::{Bandwidth, CpuSet, Nanos};
+
+use crate::servers::{ext_in_words, fair_in_words, unknown_in_words, with_servers};
 
 /// The platform of the running kernel, from what it says of itself; where it says nothing, the defaults of a current
 /// kernel. Its CPUs are those of the root domains that take reservations: CPUs that are isolated are kept for what is
@@ -20,7 +23,7 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
     let release = facts.kernel_release.as_deref().unwrap_or_default();
     let known = Platform::of_release(release, u32::try_from(cpus).unwrap_or(u32::MAX));
     let tick = scheduler.tick;
-    let has_server = scheduler.deadline_servers > 0;
+    let has_server = scheduler.servers.has(ServerKind::Fair);
     let limit = scheduler.rt_runtime.zip(scheduler.rt_period).filter(|(runtime, _)| !runtime.is_negative());
     let cap = limit.and_then(|(runtime, period)| Bandwidth::of(runtime, period)).unwrap_or(Bandwidth::ONE);
     let platform = Platform {
@@ -32,9 +35,6 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
             Enforcement::Tick(tick)
         },
         base_slice: scheduler.base_slice.unwrap_or(known.base_slice),
-        fair_server: shown(scheduler, "fair").unwrap_or(has_server.then_some(FairServer::DEFAULT)),
-        fair_server_charged: scheduler.deadline_servers_charged != Some(0),
-        ext_server: booked_for_ext(scheduler, release),
         realtime_limit: limit
             .filter(|_| !has_server || scheduler.rt_throttles != Some(false))
             .map(|(runtime, period)| RealtimeLimit { runtime, period }),
@@ -45,69 +45,10 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
     };
     // One domain that is not the first CPUs of the machine is told by its CPUs, too: a thread has to be put there.
     let is_whole = domains.len() == 1 && facts.cpus.online == domains.first().copied();
-    if is_whole { platform } else { platform.with_root_domains(domains) }
-}
-
-/// The server for these threads that debugfs shows; `Some(None)`: it is switched off; `None`: it shows none.
-fn shown(scheduler: &SchedulerFacts, serves: &str) -> Option<Option<FairServer>> {
-    let found = scheduler.deadline_server_parameters.iter().find(|server| server.serves == serves)?;
-    let ServerFound { runtime, period, .. } = *found;
-    Some(runtime.is_positive().then_some(FairServer { runtime, period }))
-}
-
-/// When a kernel books the server of sched_ext: by its release, and what debugfs shows. One that older kernels have counts as booked from the
-/// boot on, as on those that had it first.
-fn rule_of_ext(scheduler: &SchedulerFacts, release: &str) -> ExtServer {
-    let is_there = match scheduler.deadline_servers_found {
-        ServersFound::Counted => Some(scheduler.deadline_servers > 1),
-        ServersFound::Assumed => None,
-    };
-    match (is_there, ExtServer::of_release(release)) {
-        (Some(false), _) => ExtServer::None,
-        (Some(true), ExtServer::None) => ExtServer::SinceBoot,
-        (_, rule) => rule,
-    }
-}
-
-/// What admission books for sched_ext: as was tried, else by the kernel's rule.
-fn booked_for_ext(scheduler: &SchedulerFacts, release: &str) -> Option<FairServer> {
-    let is_booked = match scheduler.deadline_servers_charged {
-        Some(charged) => charged > 1,
-        None => match rule_of_ext(scheduler, release) {
-            ExtServer::None => false,
-            ExtServer::SinceBoot => true,
-            ExtServer::WhileLoaded => scheduler.sched_ext,
-        },
-    };
-    shown(scheduler, "ext").unwrap_or(Some(FairServer::DEFAULT)).filter(|_| is_booked)
-}
-
-/// Whether reservations are charged for the server of sched_ext, and why; `None` where the kernel has none.
-fn ext_in_words(scheduler: &SchedulerFacts, release: &str) -> Option<String> {
-    let rule = rule_of_ext(scheduler, release);
-    if rule == ExtServer::None {
-        return None;
-    }
-    let is_booked = booked_for_ext(scheduler, release).is_some();
-    let why = match (scheduler.deadline_servers_charged, rule, scheduler.sched_ext) {
-        (Some(_), ..) => "tried",
-        (None, ExtServer::SinceBoot, _) => "from the boot on, by the kernel's release",
-        (None, _, true) => "a scheduler is loaded",
-        (None, _, false) => "no scheduler is loaded",
-    };
-    let said = if is_booked { "charged" } else { "not charged" };
-    Some(format!("yes{}, {said} to reservations ({why})", parameters_in_words(scheduler, "ext")))
-}
-
-/// `, 20ms in 1s (read)` where a server is not as kernels make it.
-fn parameters_in_words(scheduler: &SchedulerFacts, serves: &str) -> String {
-    match shown(scheduler, serves) {
-        Some(Some(server)) if server != FairServer::DEFAULT => {
-            format!(", {} in {} (read)", server.runtime.to_exact_string(), server.period.to_exact_string())
-        }
-        Some(None) => ", switched off (read)".to_owned(),
-        _ => String::new(),
-    }
+    let all = domains.iter().fold(CpuSet::EMPTY, |all, cpus| all.union(cpus));
+    let platform = if is_whole { platform } else { platform.with_root_domains(domains) };
+    let all = if all.is_empty() { platform.cpu_set() } else { all };
+    with_servers(platform, facts, &all)
 }
 
 /// What a reader needs to judge numbers measured here, by name.
@@ -133,10 +74,12 @@ pub fn environment_of(facts: &MachineFacts) -> BTreeMap<String, String> {
     say("preemption", scheduler.preemption.clone());
     say("autogroup", scheduler.autogroup.map(yes));
     say("session", scheduler.own_session.map(|s| s.to_string()));
-    say("fair server", Some(servers_in_words(scheduler)));
-    let release = facts.kernel_release.as_deref().unwrap_or_default();
-    if let Some(words) = ext_in_words(scheduler, release) {
+    say("fair server", Some(fair_in_words(facts)));
+    if let Some(words) = ext_in_words(facts) {
         say("ext server", Some(words));
+    }
+    if let Some(words) = unknown_in_words(&scheduler.servers) {
+        say("other servers", Some(words));
     }
     say("realtime throttling", Some(throttling_in_words(scheduler)));
     say("budgets end", Some(scheduler.budget_end.in_words(scheduler.tick)));
@@ -145,24 +88,6 @@ pub fn environment_of(facts: &MachineFacts) -> BTreeMap<String, String> {
     say("user", Some(facts.privileges.user.to_string()));
     say("load average before", facts.load_average.clone());
     environment
-}
-
-/// Whether there are fair servers and whether reservations are charged for them, each with how that was found.
-pub(crate) fn servers_in_words(scheduler: &SchedulerFacts) -> String {
-    let (count, found) = match (scheduler.deadline_servers_found, scheduler.deadline_servers) {
-        (ServersFound::Counted, 0) => return "no (counted)".to_owned(),
-        (ServersFound::Counted, count) => (count, "counted"),
-        (ServersFound::Assumed, count) => (count, "assumed, debugfs is out of reach"),
-    };
-    let charged = match scheduler.deadline_servers_charged {
-        Some(0) => "not charged to reservations (tried)".to_owned(),
-        Some(1) => "charged to reservations (tried)".to_owned(),
-        Some(several) => format!("{several} charged to reservations (tried)"),
-        None => "charged to reservations (assumed; `surety doctor` tries it while nobody else reserves)"
-            .to_owned(),
-    };
-    let number = if count == 1 { String::new() } else { format!("{count}, ") };
-    format!("yes ({number}{found}){}, {charged}", parameters_in_words(scheduler, "fair"))
 }
 
 /// Whether realtime threads are stopped, after how long, and how that was found.
@@ -193,13 +118,24 @@ mod tests {
     use super::*;
     use surety_kernel::ScriptedKernel;
     use surety_kernel::facts::BudgetEnd;
+    use surety_kernel::servers::{Charge, Charged, DeadlineServers, ServerBudget, ServersFound};
+    use surety_units::CpuId;
+
+    /// Servers of the first CPU with these budgets in a second, ms.
+    fn servers(found: ServersFound, there: &[(ServerKind, i64)]) -> DeadlineServers {
+        let of = |(kind, runtime): &(ServerKind, i64)| {
+            let budget = ServerBudget { runtime: Nanos::from_millis(*runtime), period: Nanos::SECOND };
+            (*kind, [(CpuId(0), budget)].into())
+        };
+        DeadlineServers { found, there: there.iter().map(of).collect(), ..DeadlineServers::assumed() }
+    }
 
     #[test]
     fn what_was_tried_counts_and_how_it_was_found_is_said() {
         let mut facts = MachineFacts::read(&ScriptedKernel::new(1));
         facts.scheduler.tick = Nanos::from_millis(4);
-        facts.scheduler.deadline_servers = 1;
-        facts.scheduler.deadline_servers_found = ServersFound::Counted;
+        facts.kernel_release = Some("6.18.44".to_owned());
+        facts.scheduler.servers = servers(ServersFound::Counted, &[(ServerKind::Fair, 50)]);
         let assumed = platform_of(&facts);
         assert_eq!(assumed.enforcement, Enforcement::Tick(Nanos::from_millis(4)));
         let said = environment_of(&facts);
@@ -209,7 +145,7 @@ mod tests {
             "yes (counted), charged to reservations (assumed; `surety doctor` tries it while nobody else reserves)"
         );
         assert_eq!(said["sched_ext enabled"], "no (read)");
-        facts.scheduler.deadline_servers_charged = Some(0);
+        facts.scheduler.servers.charged = Charged::Tried(Charge::default());
         for by_timer in [false, true] {
             let (budget, overrun) = (Nanos::from_micros(500), Nanos::from_micros(20));
             facts.scheduler.budget_end = BudgetEnd::Tried { by_timer, budget, overrun };
@@ -231,25 +167,27 @@ mod tests {
         let mut facts = MachineFacts::read(&ScriptedKernel::new(1));
         let counted = ServersFound::Counted;
         let assumed = ServersFound::Assumed;
-        for (release, found, servers, loaded, charged, booked) in [
-            ("7.2.13", counted, 2, false, None, 1),
-            ("7.2.13", counted, 2, true, None, 2),
-            ("7.2.13", assumed, 1, false, None, 1),
-            ("7.2.13", assumed, 1, true, None, 2),
-            ("7.0.4", counted, 2, false, None, 2),
-            ("7.1.2", assumed, 1, false, None, 2),
-            ("7.1.2", counted, 1, false, None, 1),
-            ("7.1.2", counted, 2, false, Some(1), 1),
-            ("7.2.13", counted, 2, false, Some(2), 2),
-            ("6.18.1", counted, 2, false, None, 2),
-            ("6.18.1", assumed, 1, false, None, 1),
+        let tried = |ext| Charged::Tried(Charge { fair: true, ext });
+        for (release, found, count, loaded, charged, booked) in [
+            ("7.2.13", counted, 2, false, Charged::Untried, 1),
+            ("7.2.13", counted, 2, true, Charged::Untried, 2),
+            ("7.2.13", assumed, 1, false, Charged::Untried, 1),
+            ("7.2.13", assumed, 1, true, Charged::Untried, 2),
+            ("7.0.4", counted, 2, false, Charged::Untried, 2),
+            ("7.1.2", assumed, 1, false, Charged::Untried, 2),
+            ("7.1.2", counted, 1, false, Charged::Untried, 1),
+            ("7.1.2", counted, 2, false, tried(false), 1),
+            ("7.2.13", counted, 2, false, tried(true), 2),
+            ("7.2.13", counted, 2, false, Charged::NotObservable(vec![Charge { fair: true, ext: true }]), 2),
+            ("6.18.1", counted, 2, false, Charged::Untried, 2),
+            ("6.18.1", assumed, 1, false, Charged::Untried, 1),
         ] {
             facts.kernel_release = Some(release.to_owned());
-            let scheduler = &mut facts.scheduler;
-            (scheduler.deadline_servers_found, scheduler.deadline_servers) = (found, servers);
-            (scheduler.sched_ext, scheduler.deadline_servers_charged) = (loaded, charged);
+            let case = format!("{release} {found:?} {count} {loaded} {charged:?}");
+            let there = [(ServerKind::Fair, 50), (ServerKind::Ext, 50)];
+            facts.scheduler.sched_ext = loaded;
+            facts.scheduler.servers = DeadlineServers { charged, ..servers(found, &there[..count]) };
             let platform = platform_of(&facts);
-            let case = format!("{release} {found:?} {servers} {loaded} {charged:?}");
             assert_eq!(platform.booked_for_servers(), booked * 52_428, "{case}");
             let said = environment_of(&facts).remove("ext server").unwrap_or_default();
             assert_eq!(said.contains(", charged"), booked == 2, "{case}: {said}");
@@ -260,24 +198,19 @@ mod tests {
     fn servers_are_what_debugfs_shows() {
         let mut facts = MachineFacts::read(&ScriptedKernel::new(1));
         facts.kernel_release = Some("7.2.13".to_owned());
-        let scheduler = &mut facts.scheduler;
-        (scheduler.deadline_servers_found, scheduler.deadline_servers) = (ServersFound::Counted, 2);
-        let server = |serves: &str, runtime| ServerFound {
-            serves: serves.to_owned(),
-            runtime: Nanos::from_millis(runtime),
-            period: Nanos::SECOND,
-        };
-        scheduler.deadline_server_parameters = vec![server("ext", 30), server("fair", 200)];
+        let shown =
+            |ext, fair| servers(ServersFound::Counted, &[(ServerKind::Ext, ext), (ServerKind::Fair, fair)]);
+        facts.scheduler.servers = shown(30, 200);
         let read = platform_of(&facts);
         assert_eq!((read.booked_for_servers(), read.ext_server), (209_715, None));
-        assert!(environment_of(&facts)["fair server"].starts_with("yes (2, counted), 200ms in 1s (read), "));
+        assert!(environment_of(&facts)["fair server"].starts_with("yes (counted), 200ms in 1s (read), "));
         facts.scheduler.sched_ext = true;
         assert_eq!(platform_of(&facts).booked_for_servers(), 209_715 + 31_457);
         assert_eq!(
             environment_of(&facts)["ext server"],
             "yes, 30ms in 1s (read), charged to reservations (a scheduler is loaded)"
         );
-        facts.scheduler.deadline_server_parameters = vec![server("ext", 50), server("fair", 0)];
+        facts.scheduler.servers = shown(50, 0);
         assert_eq!(platform_of(&facts).fair_server, None);
     }
 
@@ -286,7 +219,7 @@ mod tests {
         let mut facts = MachineFacts::read(&ScriptedKernel::new(1));
         let limit = Some((Nanos::from_millis(950), Nanos::from_secs(1)));
         (facts.scheduler.rt_runtime, facts.scheduler.rt_period) = limit.unzip();
-        facts.scheduler.deadline_servers = 1;
+        facts.scheduler.servers = DeadlineServers::assumed();
         for (throttles, limited, words) in [
             (Some(true), true, "after 950ms in 1s (read)"),
             (Some(false), false, "no (read)"),

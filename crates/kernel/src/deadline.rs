@@ -9,12 +9,13 @@ use std::path::Path;
 
 use serde::Serialize;
 use surety_units::bandwidth::KERNEL_BANDWIDTH_SHIFT;
-use surety_units::{CpuSet, Nanos, Tid};
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, SleepingThread};
 use crate::root_domains::RootDomains;
 use crate::sched::{SchedAttr, SchedPolicy};
+use crate::servers::{Charge, Charged, DeadlineServers};
 use crate::transition::set_once;
 
 /// Bandwidth in the kernel's fixed point: 2^20 is one CPU.
@@ -134,10 +135,13 @@ impl Drop for Holders<'_> {
 
 /// What all root domains admit when no thread holds a reservation.
 ///
-/// Sum over the CPUs of each of the limit (`sched_rt_runtime_us / sched_rt_period_us`, 0.95) less `servers` fair servers of
-/// 50 ms in 1000 ms each, rounded as the kernel rounds. CPUs of unequal capacity count by it
+/// Sum over the CPUs of each of the limit (`sched_rt_runtime_us / sched_rt_period_us`, 0.95) less what is booked for the CPU's servers, in
+/// kernel units ([`crate::servers::DeadlineServers::booked_on`]), rounded as the kernel rounds. CPUs of unequal capacity count by it
 /// (`cap_scale`). `None` when admission is switched off (runtime -1).
-pub fn expected_capacity(kernel: &dyn Kernel, servers: u64) -> Result<Option<KernelBandwidth>, KernelError> {
+pub fn expected_capacity(
+    kernel: &dyn Kernel,
+    booked_on: &dyn Fn(CpuId) -> u64,
+) -> Result<Option<KernelBandwidth>, KernelError> {
     let number = |file: &str| -> Option<i64> {
         kernel.read_text(Path::new(&format!("/proc/sys/kernel/{file}"))).ok()?.trim().parse().ok()
     };
@@ -153,7 +157,7 @@ pub fn expected_capacity(kernel: &dyn Kernel, servers: u64) -> Result<Option<Ker
     let of_domain = |cpus: &CpuSet| -> u128 {
         let capacity: u64 = cpus.iter().map(|cpu| cpu_capacity(kernel, cpu.0)).sum();
         let limit = (u128::from(ratio(runtime, period)) * u128::from(capacity)) >> 10;
-        let charged = u128::from(ratio(50_000, 1_000_000) * servers) * cpus.len() as u128;
+        let charged: u128 = cpus.iter().map(|cpu| u128::from(booked_on(cpu))).sum();
         limit.saturating_sub(charged)
     };
     let all: u128 = domains(kernel)?.iter().map(of_domain).sum();
@@ -275,41 +279,66 @@ impl BandwidthAccount {
     }
 }
 
-/// How many servers a kernel charges to each CPU, from what it admits: the number with which the capacity of [`expected_capacity`] is
-/// what threads hold and what is still admitted, to a thousandth of a CPU. `None` where none of 0, 1 and 2 is: something else
-/// is booked.
+/// Which servers a kernel charges, from what it admits: the set with which the capacity of [`expected_capacity`] is what threads hold and
+/// what is still admitted, to a thousandth of a CPU.
+///
+/// `possible`: what the kernel's release and what could be read of it leave open. A set beyond these is taken only where less is booked than
+/// they would book, since nothing else makes a kernel admit that much more; where more is booked, a leak looks the same. Sets that book the
+/// same count as one, the first possible one.
 ///
 /// # Errors
 /// As [`expected_capacity`].
-pub fn servers_charged(kernel: &dyn Kernel, booked: Booked) -> Result<Option<u64>, KernelError> {
+pub fn charged(
+    kernel: &dyn Kernel,
+    servers: &DeadlineServers,
+    possible: &[Charge],
+    booked: Booked,
+) -> Result<Charged, KernelError> {
     const NEAR: u64 = (1 << KERNEL_BANDWIDTH_SHIFT) / 1000;
-    let found = booked.total();
-    for servers in 0..=2 {
-        if let Some(capacity) = expected_capacity(kernel, servers)?
-            && capacity.0.abs_diff(found) <= NEAR
-        {
-            return Ok(Some(servers));
+    let capacity = |which: Charge| expected_capacity(kernel, &|cpu| servers.booked_on(which, cpu));
+    // Each set of servers once, by the capacity that it leaves: the possible ones first.
+    let mut open: Vec<(Charge, u64)> = Vec::new();
+    let others = servers.sets().into_iter().filter(|which| !possible.contains(which));
+    for which in possible.iter().copied().chain(others) {
+        let Some(KernelBandwidth(left)) = capacity(which)? else { return Ok(Charged::Untried) };
+        if open.iter().all(|(_, known)| *known != left) {
+            open.push((which, left));
         }
     }
-    Ok(None)
+    let (usual, unusual): (Vec<_>, Vec<_>) =
+        open.into_iter().partition(|(which, _)| possible.contains(which));
+    let fits = |(_, left): &&(Charge, u64)| left.abs_diff(booked.total()) <= NEAR;
+    let most_left = usual.iter().map(|(_, left)| *left).max().unwrap_or(0);
+    let seen: Vec<Charge> = usual.iter().filter(fits).map(|(which, _)| *which).collect();
+    let less: Vec<Charge> =
+        unusual.iter().filter(fits).filter(|(_, left)| *left > most_left).map(|(which, _)| *which).collect();
+    let more: Vec<Charge> = unusual.iter().filter(fits).map(|(which, _)| *which).collect();
+    Ok(match (seen.as_slice(), less.as_slice(), more.as_slice()) {
+        ([only], ..) | ([], [only], _) => Charged::Tried(*only),
+        ([], [], []) => Charged::Untried,
+        ([], [], several) | ([], several, _) | (several, ..) => Charged::NotObservable(several.to_vec()),
+    })
 }
 
-/// Takes stock; `None` when admission is switched off. `servers` as for [`expected_capacity`].
+/// Takes stock; `None` when admission is switched off. `booked_on` as for [`expected_capacity`].
 ///
 /// What is admitted is measured first: on some kernels *reading* the limits already mends a leak, see
 /// [`repair_leak`]. A second stock-taking may therefore find nothing where the first found a leak.
-pub fn account(kernel: &dyn Kernel, servers: u64) -> Result<Option<BandwidthAccount>, KernelError> {
-    account_of(kernel, servers, Booked::read(kernel)?)
+pub fn account(
+    kernel: &dyn Kernel,
+    booked_on: &dyn Fn(CpuId) -> u64,
+) -> Result<Option<BandwidthAccount>, KernelError> {
+    account_of(kernel, booked_on, Booked::read(kernel)?)
 }
 
 /// The same with what is booked read before.
 pub fn account_of(
     kernel: &dyn Kernel,
-    servers: u64,
+    booked_on: &dyn Fn(CpuId) -> u64,
     booked: Booked,
 ) -> Result<Option<BandwidthAccount>, KernelError> {
     let Booked { held, admissible } = booked;
-    let capacity = expected_capacity(kernel, servers)?;
+    let capacity = expected_capacity(kernel, booked_on)?;
     Ok(capacity.map(|capacity| BandwidthAccount { capacity, held, admissible }))
 }
 
@@ -381,9 +410,13 @@ fn in_child(kernel: &dyn Kernel, child: &Path, steps: &[(&str, String)]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servers::{ServerBudget, ServerKind, ServersFound};
     use crate::transition::{Owed, set_scheduler};
     use crate::{RealKernel, ScriptedKernel};
     use proptest::prelude::*;
+
+    /// What the scripted machine books: a fair server of 5 % on each CPU.
+    const ONE_EACH: fn(CpuId) -> u64 = |_| 52_428;
 
     fn scripted_with_cpuset(cpus: u32) -> ScriptedKernel {
         let kernel = ScriptedKernel::new(cpus);
@@ -398,12 +431,12 @@ mod tests {
             let kernel = scripted_with_cpuset(cpus);
             kernel.leak(leaked);
             let before = kernel.state();
-            let account = account(&kernel, 1).unwrap().unwrap();
+            let account = account(&kernel, &ONE_EACH).unwrap().unwrap();
             prop_assert_eq!(account.admissible.0, account.capacity.0 - leaked.min(account.capacity.0));
             prop_assert_eq!(account.leaked().0, leaked);
             prop_assert_eq!(kernel.state(), before);
             prop_assert_eq!(repair_leak(&kernel).unwrap().0, leaked);
-            prop_assert_eq!(super::account(&kernel, 1).unwrap().unwrap().leaked().0, 0);
+            prop_assert_eq!(super::account(&kernel, &ONE_EACH).unwrap().unwrap().leaked().0, 0);
         }
     }
 
@@ -422,20 +455,54 @@ mod tests {
     }
 
     #[test]
-    fn what_is_admitted_tells_how_many_servers_are_charged() {
-        // The scripted machine charges one; what it admits with none and two is the capacity with these.
-        for cpus in [1, 2, 5] {
-            let kernel = scripted_with_cpuset(cpus);
-            let booked = Booked::settled(&kernel).unwrap();
-            let with = |admissible| Booked { admissible, ..booked };
-            assert_eq!(servers_charged(&kernel, booked), Ok(Some(1)));
-            for servers in [0, 2] {
-                let capacity = expected_capacity(&kernel, servers).unwrap().unwrap();
-                assert_eq!(servers_charged(&kernel, with(capacity)), Ok(Some(servers)));
+    fn what_is_admitted_tells_which_servers_are_charged() {
+        const NONE: Charge = Charge { fair: false, ext: false };
+        const FAIR: Charge = Charge { fair: true, ext: false };
+        const EXT: Charge = Charge { fair: false, ext: true };
+        const BOTH: Charge = Charge { fair: true, ext: true };
+        let kernel = scripted_with_cpuset(2);
+        let whole = expected_capacity(&kernel, &|_| 0).unwrap().unwrap().0;
+        let ms = Nanos::from_millis;
+        // CPU 0 has a fair server of 20 %, CPU 1 the usual one.
+        let unlike = |ext: &[(u32, i64)]| {
+            let of = |(cpu, runtime): &(u32, i64)| {
+                (CpuId(*cpu), ServerBudget { runtime: ms(*runtime), period: Nanos::SECOND })
+            };
+            let mut servers = DeadlineServers { found: ServersFound::Counted, ..DeadlineServers::assumed() };
+            servers.there.insert(ServerKind::Fair, [(0, 200), (1, 50)].iter().map(of).collect());
+            if !ext.is_empty() {
+                servers.there.insert(ServerKind::Ext, ext.iter().map(of).collect());
             }
-            let less = with(KernelBandwidth(booked.admissible.0 - 20_000));
-            assert_eq!(servers_charged(&kernel, less), Ok(None), "something else is booked");
+            servers
+        };
+        let of_fair = 209_715 + 52_428;
+        let asked = |servers: &DeadlineServers, possible: &[Charge], taken: u64| {
+            let booked = Booked { held: KernelBandwidth(0), admissible: KernelBandwidth(whole - taken) };
+            charged(&kernel, servers, possible, booked).unwrap()
+        };
+        let (fair, both) = (unlike(&[]), unlike(&[(0, 50), (1, 50)]));
+        for (servers, possible, taken, found) in [
+            (&fair, &[FAIR][..], of_fair, Charged::Tried(FAIR)),
+            // Twice 5 % is not what this one books.
+            (&fair, &[FAIR], 2 * 52_428, Charged::Untried),
+            (&fair, &[NONE, FAIR], 0, Charged::Tried(NONE)),
+            (&fair, &[FAIR], 0, Charged::Tried(NONE)),
+            (&fair, &[FAIR], of_fair + 52_428, Charged::Untried),
+            // What the ext servers would book, on a kernel that does not book them now: or it leaked.
+            (&both, &[FAIR], of_fair + 2 * 52_428, Charged::NotObservable(vec![BOTH])),
+            (&both, &[BOTH], of_fair + 2 * 52_428, Charged::Tried(BOTH)),
+            (&both, &[BOTH, EXT], 2 * 52_428, Charged::Tried(EXT)),
+            (&both, &[BOTH], of_fair, Charged::Tried(FAIR)),
+        ] {
+            assert_eq!(asked(servers, possible, taken), found, "{possible:?} {taken}");
         }
+        // Servers of one size: which of them is booked does not show, and makes no difference.
+        let alike = unlike(&[(0, 200), (1, 50)]);
+        assert_eq!(asked(&alike, &[FAIR], of_fair), Charged::Tried(FAIR));
+        assert_eq!(asked(&alike, &[EXT, FAIR], of_fair), Charged::Tried(EXT));
+        // Two that differ by less than can be told apart.
+        let near = unlike(&[(0, 201), (1, 50)]);
+        assert_eq!(asked(&near, &[EXT, FAIR], of_fair), Charged::NotObservable(vec![EXT, FAIR]));
     }
 
     #[test]
@@ -444,7 +511,7 @@ mod tests {
         let booked = Booked::read(&kernel).unwrap();
         let of = |admissible| {
             let admissible = KernelBandwidth(admissible);
-            let account = account_of(&kernel, 1, Booked { admissible, ..booked }).unwrap().unwrap();
+            let account = account_of(&kernel, &ONE_EACH, Booked { admissible, ..booked }).unwrap().unwrap();
             (account.leaked().0, account.excess().0)
         };
         let free = booked.admissible.0;
@@ -453,7 +520,9 @@ mod tests {
 
     #[test]
     fn a_fault_at_any_call_leaves_the_machine_as_it_was() {
-        let run = |kernel: &ScriptedKernel| account(kernel, 1).map(|_| ()).and_then(|()| repair_leak(kernel));
+        let run = |kernel: &ScriptedKernel| {
+            account(kernel, &ONE_EACH).map(|_| ()).and_then(|()| repair_leak(kernel))
+        };
         let kernel = scripted_with_cpuset(2);
         run(&kernel).unwrap();
         let before = kernel.state();
@@ -510,7 +579,9 @@ mod tests {
     fn a_real_leak_is_found_and_repaired() {
         let kernel = RealKernel::new();
         let _alone = crate::testing::machine_wide();
-        let idle = match account(&kernel, 1) {
+        let servers = crate::facts::MachineFacts::read(&kernel).scheduler.servers;
+        let booked = |cpu| servers.booked_on(Charge { fair: servers.has(ServerKind::Fair), ext: false }, cpu);
+        let idle = match account(&kernel, &booked) {
             Ok(Some(account)) => account,
             Ok(None) => return eprintln!("SKIPPED: admission is switched off here"),
             Err(error) => return eprintln!("SKIPPED: {error}"),
@@ -526,7 +597,7 @@ mod tests {
         // Another program may read the limits at any time and so repair the leak before it is seen.
         let seen = eventually(|| {
             leak_for_real(&kernel, small);
-            account(&kernel, 1).unwrap().unwrap().leaked().0 == small
+            account(&kernel, &booked).unwrap().unwrap().leaked().0 == small
         });
         assert!(seen, "this kernel leaks; should it no longer, the protection can go");
         assert!(eventually(|| repair_leak(&kernel).is_ok() && leaked() == 0));

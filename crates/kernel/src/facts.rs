@@ -15,10 +15,10 @@ use crate::command::of_status;
 use crate::kernel::Kernel;
 use crate::root_domains::{RootDomains, hierarchy_of};
 use crate::sched::{self, SchedPolicy};
+use crate::servers::DeadlineServers;
 use crate::thread::CAP_IPC_LOCK;
 use crate::tracefs::TracefsAccess;
 use debug::SchedulerDebug;
-pub use debug::ServerFound;
 
 mod budget;
 mod debug;
@@ -104,14 +104,8 @@ pub struct SchedulerFacts {
     pub deadline_period_min: Option<Nanos>,
     /// Longest period a SCHED_DEADLINE reservation may have.
     pub deadline_period_max: Option<Nanos>,
-    /// How many servers of 5 % the kernel has on each CPU: one for fair threads, one for sched_ext.
-    pub deadline_servers: u64,
-    /// How that was found.
-    pub deadline_servers_found: ServersFound,
-    /// How many of them it charges, where that was tried ([`crate::deadline::servers_charged`]); `None`: taken to be all.
-    pub deadline_servers_charged: Option<u64>,
-    /// What debugfs shows of them.
-    pub deadline_server_parameters: Vec<ServerFound>,
+    /// Its deadline servers.
+    pub servers: DeadlineServers,
     /// How budgets of reservations end.
     pub budget_end: BudgetEnd,
     /// Whether shares are first divided between sessions.
@@ -126,16 +120,6 @@ pub struct SchedulerFacts {
     pub preemption: Option<String>,
     /// Whether a scheduler loaded as BPF is enabled now: a kernel that can load one is not one that has.
     pub sched_ext: bool,
-}
-
-/// How the number of a kernel's deadline servers was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ServersFound {
-    /// Counted in debugfs: so many are there.
-    Counted,
-    /// [`SERVERS_ASSUMED`].
-    Assumed,
 }
 
 /// What this process may do.
@@ -287,7 +271,7 @@ impl Ask<'_> {
             stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(field - 3)?.parse().ok()
         };
         let sched_ext = self.line("/sys/kernel/sched_ext/state").as_deref() == Some("enabled");
-        let SchedulerDebug { servers, parameters, throttles } = SchedulerDebug::read();
+        let SchedulerDebug { servers, throttles } = SchedulerDebug::read();
         let base_slice = match sched::read_attr(Tid(0)).map(|attr| attr.policy) {
             Ok(SchedPolicy::Other { slice, .. }) => slice,
             _ => None,
@@ -299,10 +283,7 @@ impl Ask<'_> {
             rt_throttles: throttles.or_else(|| self.has_limits_of_groups()),
             deadline_period_min: self.micros(&sysctl("sched_deadline_period_min_us")),
             deadline_period_max: self.micros(&sysctl("sched_deadline_period_max_us")),
-            deadline_servers: servers.unwrap_or(SERVERS_ASSUMED),
-            deadline_servers_found: servers.map_or(ServersFound::Assumed, |_| ServersFound::Counted),
-            deadline_servers_charged: None,
-            deadline_server_parameters: parameters,
+            servers: servers.unwrap_or_else(DeadlineServers::assumed),
             budget_end: BudgetEnd::untried(),
             autogroup: self.number(&sysctl("sched_autogroup_enabled")).map(|on| on != 0),
             own_autogroup: self.line("/proc/self/autogroup"),
@@ -384,10 +365,6 @@ fn cpuset_of_cgroups(text: &str) -> Option<&str> {
         .or_else(|| lines().find(|(controllers, _)| controllers.is_empty()))
         .map(|(_, path)| path)
 }
-
-/// Servers taken to be charged to each CPU where they cannot be counted: the safe side, because it leaves less to
-/// reservations.
-pub const SERVERS_ASSUMED: u64 = 1;
 
 #[cfg(test)]
 mod tests {

@@ -48,6 +48,7 @@ pub mod root_domains;
 pub mod sched;
 pub mod schedstat;
 pub mod scripted;
+pub mod servers;
 pub mod signals;
 #[cfg(test)]
 mod testing;

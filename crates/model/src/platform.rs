@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod features;
 mod overheads;
+mod servers;
 mod timers;
 mod topology;
 
@@ -14,6 +15,7 @@ use crate::reservation::Reservation;
 
 pub use changes::PlatformChanges;
 pub use overheads::Overheads;
+pub use servers::{ExtServer, FairServer};
 pub use timers::TimerRules;
 pub use topology::Topology;
 
@@ -36,44 +38,6 @@ impl Enforcement {
         match self {
             Enforcement::Tick(tick) => tick,
             Enforcement::Exact => Nanos::ZERO,
-        }
-    }
-}
-
-/// The reservation the kernel keeps on every CPU so that realtime and deadline tasks cannot starve fair ones
-/// (`dl_server`, 6.8 and later).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FairServer {
-    /// Its budget.
-    pub runtime: Nanos,
-    pub period: Nanos,
-}
-
-impl FairServer {
-    /// 50 ms in each second: the kernel's default.
-    pub const DEFAULT: FairServer =
-        FairServer { runtime: Nanos::from_millis(50), period: Nanos::from_millis(1000) };
-}
-
-/// When a kernel books the server of sched_ext.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExtServer {
-    /// It has none. Before 7.0.
-    None,
-    /// From the boot on, though nothing is loaded (cd959a356205, "sched_ext: Add a DL server for sched_ext tasks"). On 7.0 and 7.1.
-    SinceBoot,
-    /// While a scheduler of BPF is loaded; the fair server's booking is then given back where that takes all fair threads (e7b63427fdb4,
-    /// "sched_ext: Auto-register/unregister dl_server reservations"). From 7.2 on.
-    WhileLoaded,
-}
-
-impl ExtServer {
-    /// The rule of a kernel by its release.
-    pub fn of_release(release: &str) -> ExtServer {
-        match version_of(release) {
-            Some(version) if version >= (7, 2) => ExtServer::WhileLoaded,
-            Some(version) if version >= (7, 0) => ExtServer::SinceBoot,
-            _ => ExtServer::None,
         }
     }
 }
@@ -251,8 +215,11 @@ pub struct Platform {
     pub enforcement: Enforcement,
     /// The fair class's base slice on this many CPUs.
     pub base_slice: Nanos,
-    /// The fair server, where the kernel has one.
+    /// The fair server of each CPU, where the kernel has one; where they differ, the one with the largest share.
     pub fair_server: Option<FairServer>,
+    /// That of each CPU in their order, where they differ; a budget of 0: it is off there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fair_servers: Vec<FairServer>,
     /// Whether admission books the fair servers like deadline tasks: on 6.12 what is booked for them is lost when the root domains
     /// are made, so deadline tasks may have all of the cap, and the servers act all the same.
     #[serde(default = "charged", skip_serializing_if = "is_charged")]
@@ -357,6 +324,7 @@ impl Platform {
             enforcement: Enforcement::Tick(tick),
             base_slice: Nanos::from_micros(700) * i64::from(scale_of(cpus, SCALED_CPUS)),
             fair_server: Some(FairServer::DEFAULT),
+            fair_servers: Vec::new(),
             fair_server_charged: true,
             ext_server: None,
             realtime_limit: None,
@@ -460,32 +428,6 @@ impl Platform {
         Platform { ext_server, ..known }
     }
 
-    /// What admission books on each CPU for its fair server; none where the kernel has none or does not charge it.
-    pub fn booked_for_server(&self) -> Option<Bandwidth> {
-        let server = self.fair_server.filter(|_| self.fair_server_charged)?;
-        Bandwidth::of(server.runtime, server.period)
-    }
-
-    /// The same for threads of sched_ext.
-    pub fn booked_for_ext(&self) -> Option<Bandwidth> {
-        self.ext_server.and_then(|server| Bandwidth::of(server.runtime, server.period))
-    }
-
-    /// What admission books on each CPU for both, kernel units: the kernel rounds each.
-    pub fn booked_for_servers(&self) -> u64 {
-        let both = [self.booked_for_server(), self.booked_for_ext()];
-        both.into_iter().flatten().map(Bandwidth::to_kernel).sum()
-    }
-
-    /// Whose servers admission books, in words: `fair servers`.
-    pub fn servers_in_words(&self) -> &'static str {
-        match (self.booked_for_server(), self.booked_for_ext()) {
-            (Some(_), Some(_)) => "fair and ext servers",
-            (None, Some(_)) => "ext servers",
-            _ => "fair servers",
-        }
-    }
-
     /// The same machine with root domains of these many CPUs, numbered one after the other.
     pub fn partitioned(self, root_domains: &[u32]) -> Platform {
         let mut first = 0u32;
@@ -500,7 +442,9 @@ impl Platform {
     /// The same machine with these root domains, which share no CPU, and no other CPUs.
     pub fn with_root_domains(self, root_domains: Vec<CpuSet>) -> Platform {
         let cpus = root_domains.iter().map(CpuSet::len).sum::<usize>();
-        Platform { cpus: u32::try_from(cpus).unwrap_or(u32::MAX), root_domains, ..self }
+        // Whose these are is not known of other CPUs.
+        let fair_servers = if self.fair_servers.len() == cpus { self.fair_servers } else { Vec::new() };
+        Platform { cpus: u32::try_from(cpus).unwrap_or(u32::MAX), root_domains, fair_servers, ..self }
     }
 
     /// Each root domain as a machine of its own, with its CPUs.
@@ -508,12 +452,17 @@ impl Platform {
         let is_in = |other: &&OtherReservation, cpus: &CpuSet| {
             other.root_domain.is_none_or(|own| own.iter().any(|cpu| cpus.contains(cpu)))
         };
+        let all = self.cpu_set();
         let alone = |cpus: &CpuSet| {
             let count = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+            let each = all.iter().zip(&self.fair_servers).filter(|(cpu, _)| cpus.contains(*cpu));
+            let servers: Vec<FairServer> = each.map(|(_, server)| *server).collect();
             let others = self.others.iter().filter(|other| is_in(other, cpus)).cloned().collect();
             let specs = cpus.iter().filter_map(|cpu| self.cpu_specs.get(cpu.index()).cloned());
             let cpu_specs = specs.collect();
-            (*cpus, Platform { cpus: count, cpu_specs, root_domains: Vec::new(), others, ..self.clone() })
+            let domain =
+                Platform { cpus: count, cpu_specs, root_domains: Vec::new(), others, ..self.clone() };
+            (*cpus, if servers.is_empty() { domain } else { domain.with_fair_servers(&servers) })
         };
         let one = [CpuSet::first(self.cpus)];
         let sets: &[CpuSet] = if self.root_domains.is_empty() { &one } else { &self.root_domains };
@@ -548,6 +497,9 @@ impl Platform {
             parts.push(format!("realtime throttling{to}"));
         } else if self.fair_server.is_none() {
             parts.push("no fair server".to_owned());
+        }
+        if !self.fair_servers.is_empty() {
+            parts.push("unlike fair servers".to_owned());
         }
         parts.extend(self.booked_for_ext().map(|_| "an ext server".to_owned()));
         if self.bandwidth_inheritance {

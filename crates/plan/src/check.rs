@@ -35,7 +35,7 @@ use surety_model::claim::{
 };
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::{Left, Plan};
-use surety_model::platform::Enforcement;
+use surety_model::platform::{Enforcement, Platform};
 use surety_model::promise::Promise;
 use surety_model::reservation::Reservation;
 use surety_model::workload::Late;
@@ -185,13 +185,53 @@ impl Checked {
     }
 }
 
-/// Verifies a plan again as it was written to a file: its proofs are sealed, and it says what it leaves.
+/// Verifies a plan again as it was written to a file: its proofs are sealed, and it says what it leaves. Where it was made for the running
+/// machine, it has to stand with the deadline servers that this one has now, too.
 ///
 /// Errors: as [`check`]; a proof is not as it was sealed, or something else is left.
-pub fn check_written(plan: &Plan, claims: &[Claim], left: Option<&Left>) -> Result<Vec<Checked>, CheckError> {
+pub fn check_written(
+    plan: &Plan,
+    claims: &[Claim],
+    left: Option<&Left>,
+    running: Option<&Platform>,
+) -> Result<Vec<Checked>, CheckError> {
     proof::sealed(plan)?;
     proof::same_left(plan, claims, left)?;
-    check(plan, claims)
+    let mut checked = check(plan, claims)?;
+    if let Some(finding) =
+        running.map(|running| with_servers_of(running, plan, claims)).transpose()?.flatten()
+    {
+        checked.iter_mut().for_each(|claim| claim.findings.push(finding.clone()));
+    }
+    Ok(checked)
+}
+
+/// Whether the plan stands with the servers that its machine has now; `None`: they are those of the file, or it is another machine.
+fn with_servers_of(running: &Platform, plan: &Plan, claims: &[Claim]) -> Result<Option<Finding>, CheckError> {
+    let written = &plan.platform;
+    let of = |p: &Platform| (p.name.clone(), p.cpus, p.root_domains.clone());
+    let now = Platform {
+        fair_server: running.fair_server,
+        fair_servers: running.fair_servers.clone(),
+        fair_server_charged: running.fair_server_charged,
+        ext_server: running.ext_server,
+        ..written.clone()
+    };
+    if of(running) != of(written) || now == *written {
+        return Ok(None);
+    }
+    let looked = looks(plan, claims)?;
+    let threads: Vec<ReservedThread> =
+        threads(plan, claims, &looked).into_iter().map(|(_, thread)| thread).collect();
+    let foundation = Foundation::of(&threads, &overheads::with_busy(&now));
+    let part = |platform: &Platform| platform.booked_for_servers() as f64 / (1u64 << 20) as f64 * 100.0;
+    let words = format!(
+        "the machine books {:.2} % of a CPU for its servers now, in the file {:.2} %: {}",
+        part(&now),
+        part(written),
+        foundation.objection().unwrap_or_else(|| "the plan stands".to_owned())
+    );
+    Ok(Some(Finding::told("servers of the running machine", foundation.holds(), words)))
 }
 
 /// Verifies a plan again.

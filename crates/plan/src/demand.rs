@@ -19,7 +19,7 @@ use surety_fit::WorkFit;
 use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::modes::ModeFit;
 use surety_model::plan::ProofInput;
-use surety_model::workload::Task;
+use surety_model::workload::{Phase, Task, TaskBody, leaves};
 use surety_units::Nanos;
 
 use crate::frame::Frame;
@@ -38,6 +38,15 @@ pub enum Knowledge {
     Unknown,
 }
 
+/// The first step that writes bytes: how long that takes is the machine's, and what one was seen to take is no bound.
+fn unbounded_step(task: &Task) -> Option<&'static str> {
+    let TaskBody::Phases(phases) = &task.body else { return None };
+    leaves(phases).into_iter().find_map(|phase| match phase {
+        Phase::Fill(fill) => Some(fill.word()),
+        _ => None,
+    })
+}
+
 /// The work of a task's jobs and what comes on top.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
@@ -45,6 +54,8 @@ pub struct Demand {
     pub knowledge: Knowledge,
     /// The largest work the workload declares, where it has one.
     pub declared_maximum: Option<Nanos>,
+    /// A step of its jobs that nothing bounds, by its key in the file: `memory`.
+    pub unbounded_step: Option<&'static str>,
     /// The modes it comes in, where it is not independent from job to job.
     pub modes: Option<ModeFit>,
     /// Whether its first release comes a period or more after its thread was reserved and last ran: so it is where Surety releases
@@ -84,6 +95,7 @@ impl Demand {
             declared_maximum: declared
                 .filter(|_| !options.fitted.contains(&task.name))
                 .and_then(declared_bound),
+            unbounded_step: unbounded_step(task),
             modes: match fit {
                 Some(fit) => fit.modes.clone(),
                 None => options.modes.get(&task.name).cloned(),
@@ -92,6 +104,32 @@ impl Demand {
             costs: if is_measured { measured } else { all },
             tick: options.platform.tick,
             handlers: if is_measured { Vec::new() } else { handlers.to_vec() },
+        }
+    }
+
+    /// Why nothing can be said of a task whose work is not known.
+    pub(crate) fn is_not_known(&self) -> String {
+        match self.unbounded_step {
+            None => "the work of its jobs is not known: declare it, or measure it first in a profile pass"
+                .to_owned(),
+            Some(step) => format!(
+                "the work of its jobs is not known, since nothing says how long its step `{step}` takes: measure it first in a \
+                 profile pass"
+            ),
+        }
+    }
+
+    /// Why not every activation can be promised; `work`: how its work is known.
+    pub(crate) fn has_no_largest(&self, work: &str) -> String {
+        match self.unbounded_step {
+            None => format!(
+                "every activation is promised but work is {work}, without a largest value that is declared: the largest job \
+                 seen bounds no other; promise a percentage, or declare bounded work"
+            ),
+            Some(step) => format!(
+                "every activation is promised and nothing bounds its step `{step}`: the longest time seen bounds no other; \
+                 promise a percentage, or leave the step out"
+            ),
         }
     }
 

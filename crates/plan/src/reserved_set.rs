@@ -412,8 +412,10 @@ impl<'a> ReservedSet<'a> {
 pub(crate) fn left(threads: &[ReservedThread], platform: &Platform) -> Left {
     let own: f64 = threads.iter().map(|t| t.reservation.bandwidth().as_f64()).sum();
     let others: f64 = platform.others.iter().map(OtherReservation::bandwidth).sum();
+    // Every CPU has it: fair threads are kept no more than the smallest of unlike servers keeps them.
     let with = |server: FairServer, runtime: Nanos| {
-        let platform = Platform { fair_server: Some(FairServer { runtime, ..server }), ..platform.clone() };
+        let fair_server = Some(FairServer { runtime, ..server });
+        let platform = Platform { fair_server, fair_servers: Vec::new(), ..platform.clone() };
         // Deadlines are kept or not, whatever a fair server in the background may do.
         let is_cheap = platform.root_domains.is_empty() && platform.realtime.is_none();
         if runtime > server.runtime && is_cheap {
@@ -421,7 +423,7 @@ pub(crate) fn left(threads: &[ReservedThread], platform: &Platform) -> Left {
         }
         Foundation::of(threads, &platform).objection().is_none()
     };
-    let fair_server = platform.fair_server.and_then(|server| {
+    let fair_server = platform.least_fair_server().and_then(|server| {
         let (mut low, mut high) = (server.runtime, server.period);
         if !with(server, low) {
             return None;

@@ -391,9 +391,7 @@ pub fn size(
     };
     match &demand.knowledge {
         Knowledge::Unknown => {
-            return Err(Refused::plainly(
-                "the work of its jobs is not known: declare it, or measure it first in a profile pass",
-            ));
+            return Err(Refused::plainly(demand.is_not_known()));
         }
         Knowledge::Declared(work) => {
             sizing.work = search(work, sizing.required)?;
@@ -459,10 +457,7 @@ fn every(demand: &Demand, budgets: u32) -> Result<Sizing, Refused> {
     };
     let sampled = matches!(demand.knowledge, Knowledge::Samples(_));
     let Some(most) = demand.declared_maximum.filter(|_| !sampled) else {
-        let because = format!(
-            "every activation is promised but work is {word}, without a largest value that is declared: the largest job seen \
-             bounds no other; promise a percentage, or declare bounded work"
-        );
+        let because = demand.has_no_largest(word);
         // Which percentage is feasible is looked for.
         let is_known = demand.knowledge != Knowledge::Unknown;
         return Err(Refused { infeasible: is_known, ..Refused::plainly(because) });

@@ -530,6 +530,25 @@ fn what_waits_inside_or_lends_its_reservation_is_refused() {
     assert!(read("share >= 10%", "none").refusals.is_empty());
 }
 
+#[test]
+fn steps_that_nothing_bounds_are_named() {
+    let refused = |promise: &str, step: &str| {
+        let text = format!(
+            "format = 1\n[[task]]\nname = \"t\"\nperiod = \"40ms\"\npromise = \"{promise}\"\n\
+             phases = [{{ run = \"5ms\" }}, {{ {step} = \"1MiB\"{} }}]\n",
+            if step == "write" { ", file = \"/dev/null\"" } else { "" }
+        );
+        let workload = surety_model::formats::toml::read("t", &text).unwrap();
+        plan(&workload, &BTreeMap::new(), &options(2, None)).refusals[0].because.clone()
+    };
+    for step in ["memory", "write"] {
+        for promise in ["response <= 40ms", "response <= 40ms @ 99%"] {
+            let because = refused(promise, step);
+            assert!(because.contains(&format!("its step `{step}`")), "{promise}: {because}");
+        }
+    }
+}
+
 /// A task with a reservation and no promise beside one that is promised something: how much is free counts with both.
 #[test]
 fn reservations_of_tasks_without_a_promise_count_everywhere() {

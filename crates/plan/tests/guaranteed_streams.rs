@@ -31,7 +31,7 @@ fn planned(workload: &Workload, platform: Platform) -> Planned {
 }
 
 fn checked(plan: &Plan, whole: &Planned) -> Result<bool, CheckError> {
-    let found = check_written(plan, &whole.claims, Some(&whole.left))?;
+    let found = check_written(plan, &whole.claims, Some(&whole.left), None)?;
     assert_eq!(found.len(), plan.streams.len() + whole.claims.len());
     Ok(found.iter().all(|one| one.agrees()))
 }

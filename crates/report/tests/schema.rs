@@ -234,6 +234,7 @@ fn plans_read_back_and_are_as_documented() {
     let cost = Nanos::from_micros(2);
     other.platform.overheads = Overheads { switch: cost, wakeup: cost, sleep: cost, tick: cost, timer: cost };
     other.platform.fair_server = None;
+    other.platform.fair_servers = vec![FairServer::DEFAULT; other.platform.cpus as usize];
     other.platform.fair_server_charged = false;
     other.platform.ext_server = Some(FairServer::DEFAULT);
     other.platform.root_domains = vec![CpuSet::first(other.platform.cpus)];

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, FAIR, exact, fifo, ms, nice, periodic, reserved, round_robin};
-use surety_model::platform::{Platform, RealtimeLimit};
+use surety_model::platform::{FairServer, Platform, RealtimeLimit};
 use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_sim::cpu::hardware::Scheduling;
@@ -322,6 +322,25 @@ fn the_fair_server_steps_in_only_when_fair_threads_starve() {
     let (longest_of_fair, longest_of_hog) = (bench.machine.waits(fair).1, bench.machine.waits(hog).1);
     assert!(longest_of_fair <= ms(950) && longest_of_fair >= ms(940), "{longest_of_fair}");
     assert!(longest_of_hog >= ms(50) && longest_of_hog <= ms(56), "{longest_of_hog}");
+}
+
+/// 200 ms in a second on the first CPU, 50 on the other, with a hog and a fair thread kept to each.
+#[test]
+fn each_cpu_has_the_fair_server_of_its_own() {
+    let of = |runtime| FairServer { runtime: ms(runtime), period: Nanos::SECOND };
+    let platform = Platform::linux_6_18(2).with_fair_servers(&[of(200), of(50)]);
+    let mut bench = Bench::new(platform);
+    let fair: Vec<_> = (0..2)
+        .map(|cpu| {
+            bench.spawn_as(fifo(50), None, Some(cpu), ms(0), &[Step::RunForever]);
+            bench.spawn_as(FAIR, None, Some(cpu), ms(0), &[Step::RunForever])
+        })
+        .collect();
+    bench.run(Nanos::from_secs(20));
+    let shares: Vec<f64> = fair.iter().map(|thread| bench.run_of(*thread).as_secs_f64() / 20.0).collect();
+    assert!((shares[0] - 0.2).abs() < 0.004 && (shares[1] - 0.05).abs() < 0.001, "{shares:?}");
+    let longest: Vec<Nanos> = fair.iter().map(|thread| bench.machine.waits(*thread).1).collect();
+    assert!(longest[0] <= ms(800) && longest[1] <= ms(950), "{longest:?}");
 }
 
 #[test]

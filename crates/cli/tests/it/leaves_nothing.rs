@@ -55,9 +55,10 @@ impl Machine {
             list.into_iter().filter(ours).collect()
         };
         // Read once, before anything is judged: reading the limits already mends a leak.
-        static SERVERS: OnceLock<u64> = OnceLock::new();
-        let servers = *SERVERS.get_or_init(|| MachineFacts::read(&kernel).scheduler.deadline_servers);
-        let account = deadline::account(&kernel, servers);
+        static FACTS: OnceLock<MachineFacts> = OnceLock::new();
+        let facts = FACTS.get_or_init(|| MachineFacts::read(&kernel));
+        let charge = surety_host::servers::counted(facts);
+        let account = deadline::account(&kernel, &|cpu| facts.scheduler.servers.booked_on(charge, cpu));
         Machine {
             victim: (kernel.scheduler(victim).unwrap(), kernel.affinity(victim).unwrap()),
             instances: names(Tracefs::open().and_then(|t| t.instances()).unwrap_or_default()),

@@ -1,32 +1,20 @@
 //! What the scheduler tells of itself in debugfs alone: its deadline servers, and whether it throttles realtime threads.
 
+use std::collections::BTreeMap;
 use std::fs::{File, read_dir, read_to_string};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-use surety_units::Nanos;
+use surety_units::{CpuId, Nanos};
 
 use crate::mount::DetachedMount;
-
-/// A server that the scheduler has on each CPU, as debugfs shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ServerFound {
-    /// For whom: `fair`, `ext`.
-    pub serves: String,
-    /// Its budget on the CPU on which it may take the largest part; 0: it never starts.
-    pub runtime: Nanos,
-    /// Its period there.
-    pub period: Nanos,
-}
+use crate::servers::{DeadlineServers, ServerBudget, ServerKind, ServersFound};
 
 /// What was found there; `None`: debugfs, or the file, is out of reach.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SchedulerDebug {
-    /// Directories `fair_server`, `ext_server`, which are listed even where their files cannot be read.
-    pub servers: Option<u64>,
-    /// Those whose files could be read, by whom they serve (`cpu*/runtime` and `cpu*/period` in each directory, ns).
-    pub parameters: Vec<ServerFound>,
+    /// Directories `fair_server` and `ext_server`, which are listed even where their files cannot be read.
+    pub servers: Option<DeadlineServers>,
     /// Whether the run queues of realtime threads have a limit. Up to 6.11 all kernels have; from 6.12 on those with CONFIG_RT_GROUP_SCHED,
     /// beside the fair server (`print_rt_rq` in `kernel/sched/debug.c`).
     pub throttles: Option<bool>,
@@ -47,29 +35,35 @@ impl SchedulerDebug {
             let name = entry.file_name().to_string_lossy().into_owned();
             Some((name.strip_suffix("_server")?.to_owned(), entry.path()))
         };
-        let servers = read_dir(directory).ok();
-        let servers: Option<Vec<_>> = servers.map(|entries| entries.flatten().filter_map(named).collect());
-        let read = |(serves, path): &(String, PathBuf)| server(serves, path);
-        let mut parameters: Vec<_> = servers.iter().flatten().filter_map(read).collect();
-        parameters.sort_by(|a, b| a.serves.cmp(&b.serves));
+        let servers = read_dir(directory).ok().map(|entries| {
+            let mut servers = DeadlineServers { found: ServersFound::Counted, ..DeadlineServers::assumed() };
+            servers.there.clear();
+            for (serves, path) in entries.flatten().filter_map(named) {
+                match ServerKind::ALL.into_iter().find(|kind| kind.word() == serves) {
+                    Some(kind) => drop(servers.there.insert(kind, budgets(&path))),
+                    None => servers.unknown.push(format!("{serves}_server")),
+                }
+            }
+            servers.unknown.sort();
+            servers
+        });
         // One system call of the kernel's shows a whole CPU; the first is enough.
         let text = File::open(directory.join("debug")).ok();
         let throttles = text.and_then(|text| throttles(BufReader::new(text)));
-        SchedulerDebug { servers: servers.map(|all| all.len() as u64), parameters, throttles }
+        SchedulerDebug { servers, throttles }
     }
 }
 
-/// The server of a directory; `None` where no CPU's files can be read.
-fn server(serves: &str, directory: &Path) -> Option<ServerFound> {
+/// What a directory of a server says of each CPU (`cpu*/runtime` and `cpu*/period`, ns), where its files can be read.
+fn budgets(directory: &Path) -> BTreeMap<CpuId, ServerBudget> {
     let number = |path: PathBuf| -> Option<i64> { read_to_string(path).ok()?.trim().parse().ok() };
-    let of_cpu = |cpu: std::fs::DirEntry| {
-        let period = number(cpu.path().join("period")).filter(|period| *period > 0)?;
-        Some((number(cpu.path().join("runtime"))?, period))
+    let of_cpu = |entry: std::fs::DirEntry| {
+        let cpu = entry.file_name().to_string_lossy().strip_prefix("cpu")?.parse().ok()?;
+        let period = number(entry.path().join("period")).filter(|period| *period > 0)?;
+        let runtime = number(entry.path().join("runtime"))?;
+        Some((CpuId(cpu), ServerBudget { runtime: Nanos::new(runtime), period: Nanos::new(period) }))
     };
-    let part = |(runtime, period): &(i64, i64)| (i128::from(*runtime) << 20) / i128::from(*period);
-    let all = read_dir(directory).ok()?.flatten().filter_map(of_cpu);
-    let (runtime, period) = all.max_by_key(part)?;
-    Some(ServerFound { serves: serves.to_owned(), runtime: Nanos::new(runtime), period: Nanos::new(period) })
+    read_dir(directory).into_iter().flatten().flatten().filter_map(of_cpu).collect()
 }
 
 /// Whether the first run queue of realtime threads has a limit, in the lines of `sched/debug`.
@@ -83,9 +77,10 @@ fn throttles(text: impl BufRead) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servers::Charge;
 
     #[test]
-    fn servers_are_read_from_the_cpu_on_which_they_may_take_most() {
+    fn servers_are_read_cpu_by_cpu_and_those_of_other_names_are_said() {
         let place = tempfile::tempdir().unwrap();
         let cpu = |server: &str, number: u32, runtime: &str, period: &str| {
             let path = place.path().join(format!("{server}_server/cpu{number}"));
@@ -95,17 +90,29 @@ mod tests {
         };
         cpu("fair", 0, "50000000\n", "1000000000\n");
         cpu("fair", 1, "20000000\n", "100000000\n");
+        cpu("fair", 2, "20000000\n", "0\n");
         cpu("ext", 0, "0\n", "1000000000\n");
         std::fs::create_dir(place.path().join("other_server")).unwrap();
         std::fs::create_dir(place.path().join("llc")).unwrap();
         let found = SchedulerDebug::of(place.path());
-        let read: Vec<_> = found
-            .parameters
-            .iter()
-            .map(|of| (of.serves.as_str(), of.runtime.get(), of.period.get()))
-            .collect();
-        assert_eq!(read, [("ext", 0, 1_000_000_000), ("fair", 20_000_000, 100_000_000)]);
-        assert_eq!((found.servers, found.throttles), (Some(3), None));
+        let servers = found.servers.unwrap();
+        assert_eq!(
+            (servers.found, servers.unknown.as_slice()),
+            (ServersFound::Counted, &["other_server".to_owned()][..])
+        );
+        assert_eq!(
+            (servers.has(ServerKind::Fair), servers.has(ServerKind::Ext), found.throttles),
+            (true, true, None)
+        );
+        let all = Charge { fair: true, ext: true };
+        // 5 % of the default where nothing can be read; the second CPU's own 20 %; a server that is off books nothing.
+        let booked: Vec<u64> = (0..3).map(|cpu| servers.booked_on(all, CpuId(cpu))).collect();
+        assert_eq!(booked, [52_428, 209_715 + 52_428, 2 * 52_428]);
+        assert_eq!(servers.booked_on(Charge { ext: false, ..all }, CpuId(1)), 209_715);
+        assert_eq!(servers.sets().len(), 4);
+        std::fs::remove_dir_all(place.path().join("ext_server")).unwrap();
+        let fair = SchedulerDebug::of(place.path()).servers.unwrap();
+        assert_eq!(fair.sets(), [Charge::default(), Charge { fair: true, ext: false }]);
     }
 
     #[test]

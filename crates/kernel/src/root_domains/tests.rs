@@ -219,7 +219,11 @@ fn what_is_found_is_what_the_kernel_admits() {
     if held_bandwidth(&kernel).map_or(true, |held| !held.is_empty()) {
         return eprintln!("SKIPPED partitions: somebody has a reservation now");
     }
-    let servers = crate::facts::MachineFacts::read(&kernel).scheduler.deadline_servers;
+    let servers = crate::facts::MachineFacts::read(&kernel).scheduler.servers;
+    let booked = |cpu| {
+        let fair = servers.has(crate::servers::ServerKind::Fair);
+        servers.booked_on(crate::servers::Charge { fair, ext: false }, cpu)
+    };
     let first = CpuSet::single(online.lowest().unwrap());
     let others = online.without(&first);
     {
@@ -236,7 +240,7 @@ fn what_is_found_is_what_the_kernel_admits() {
             assert_eq!(compare(&kernel, "two cpusets").balanced, [first, others]);
             // Each admits what it should; another program may ask for a moment.
             let leaked =
-                || crate::deadline::account(&kernel, servers).map(|of| of.map_or(0, |a| a.leaked().0));
+                || crate::deadline::account(&kernel, &booked).map(|of| of.map_or(0, |a| a.leaked().0));
             assert!((0..5).any(|_| leaked() == Ok(0)), "{:?}", leaked());
             kernel.write_text(&right.join("cpuset.cpus"), &online.to_string())?;
             assert_eq!(compare(&kernel, "two that share a CPU").balanced, [online]);

@@ -122,6 +122,7 @@ pub const KEYS: &[KeyRow] = &[
         set: |platform, value| {
             let found = share_of_period(value)?;
             platform.fair_server = found.map(|(runtime, period)| FairServer { runtime, period });
+            platform.fair_servers.clear();
             Ok(())
         },
     },
@@ -298,6 +299,7 @@ fn set_cpus(platform: &mut Platform, value: &str) -> Result<(), String> {
     let slice = platform.base_slice.mul_ratio(scale(cpus), scale(platform.cpus));
     (platform.cpus, platform.base_slice) = (cpus, slice);
     platform.cpu_specs.clear();
+    platform.fair_servers.clear();
     platform.root_domains.clear();
     platform.topology = None;
     Ok(())
@@ -480,10 +482,7 @@ mod tests {
         assert_eq!(changed("hz=1000,cpus=4").unwrap().name, "linux-6.18 with cpus=4,hz=1000");
         assert_eq!(changed("fair-server=off").unwrap().fair_server, None);
         let both = changed("ext-server=50ms/1s").unwrap();
-        assert_eq!(
-            (both.booked_for_servers(), both.servers_in_words()),
-            (2 * 52_428, "fair and ext servers")
-        );
+        assert_eq!((both.booked_at(0), both.servers_in_words()), (2 * 52_428, "fair and ext servers"));
         assert!(both.in_words().contains("an ext server"), "{}", both.in_words());
         let divided = changed("nodes=2,smt=2,cpus=8").unwrap();
         assert_eq!(divided.topology, Some(Topology { smt: 2, llc: None, nodes: 2 }));

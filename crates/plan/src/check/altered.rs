@@ -148,7 +148,15 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
     times.extend(
         platform.tick_phase.map(|phase| ("the platform's `tick_phase`", phase, Nanos::ZERO, platform.tick)),
     );
-    if let Some(server) = platform.fair_server {
+    if !platform.fair_servers.is_empty()
+        && (platform.fair_servers.len() != platform.cpus as usize
+            || platform.clone().with_fair_servers(&platform.fair_servers) != *platform)
+    {
+        let named = format!("{} of {} CPUs", platform.fair_servers.len(), platform.cpus);
+        let most = "one for each CPU, not all alike, the largest share of them `fair_server`".to_owned();
+        return too_much("the platform's `fair_servers`", named, most);
+    }
+    for server in platform.fair_server.iter().chain(&platform.fair_servers) {
         times.push(("the fair server's period", server.period, Nanos::from_micros(100), TIME_MAX));
         times.push(("the fair server's budget", server.runtime, Nanos::ZERO, server.period));
     }

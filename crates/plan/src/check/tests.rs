@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::{Left, Plan};
-use surety_model::platform::{CpuSpec, Enforcement, Platform, TimerRules};
+use surety_model::platform::{CpuSpec, Enforcement, FairServer, OtherReservation, Platform, TimerRules};
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
+use surety_model::reservation::Reservation;
 use surety_model::workload::{Arrivals, Irq, Task, Workload};
 use surety_units::{Bandwidth, Nanos};
 
@@ -44,6 +45,32 @@ fn example() -> Planned {
     (net.hard, net.buffer) = (Some(Nanos::from_micros(1)), Some(256));
     net.promises = promises(&["lost == 0", "rate >= 10000/s"]);
     planned(vec![player, share], vec![net], 4)
+}
+
+/// A file of 7.1 from before the server of sched_ext was counted: more is reserved than the kernel leaves beside it.
+#[test]
+fn a_plan_has_to_stand_with_the_servers_that_its_machine_has_now() {
+    let now = Platform::of_release("7.1.2", 1);
+    let other = Reservation::implicit(Nanos::from_micros(4_200), ms(5));
+    let others = vec![OtherReservation::unknown("other".to_owned(), other)];
+    let before = Platform { ext_server: None, others, ..now.clone() };
+    let mut share = Task::periodic("share", ms(20), TimeDistribution::Constant(ms(1)));
+    share.promises = promises(&["share >= 7% over 1s"]);
+    let workload = Workload { tasks: vec![share], ..Workload::default() };
+    let made = plan_in_full(&workload, &BTreeMap::new(), &PlanOptions::new(before.clone()), false);
+    assert!(made.plan.refusals.is_empty(), "{:?}", made.plan.refusals);
+    let found = |running: &Platform| {
+        let checked = check_written(&made.plan, &made.claims, Some(&made.left), Some(running)).unwrap();
+        let finding = checked[0].findings.iter().find(|finding| finding.by.starts_with("servers")).cloned();
+        finding.map(|finding| (finding.agrees, finding.words))
+    };
+    let (agrees, words) = found(&now).unwrap();
+    assert!(!agrees && words.contains("10.00 %") && words.contains("EBUSY"), "{words}");
+    let small = FairServer { runtime: ms(10), ..FairServer::DEFAULT };
+    let (agrees, words) = found(&Platform { ext_server: Some(small), ..now.clone() }).unwrap();
+    assert!(agrees && words.ends_with("the plan stands"), "{words}");
+    assert_eq!(found(&before), None);
+    assert_eq!(found(&Platform { name: "linux-7.0.1".to_owned(), ..now }), None, "of another machine");
 }
 
 fn response(claims: &mut [Claim]) -> &mut ResponseClaim {
@@ -181,7 +208,7 @@ fn every_altered_place_of_a_written_proof_is_told() {
     let check = |edit: Edit| {
         let (mut plan, mut left) = (plan.clone(), Some(example.left));
         edit(&mut plan, &mut left);
-        check_written(&plan, &example.claims, left.as_ref())
+        check_written(&plan, &example.claims, left.as_ref(), None)
     };
     assert!(check(|_, _| {}).unwrap().iter().all(Checked::agrees));
     let edits: &[(&str, Edit)] = &[
@@ -228,7 +255,8 @@ fn every_altered_place_of_a_written_proof_is_told() {
         for step in 0..plan.reservations[planned].proof.steps.len() {
             let mut plan = plan.clone();
             plan.reservations[planned].proof.steps[step].push('0');
-            let error = check_written(&plan, &example.claims, Some(&example.left)).unwrap_err().to_string();
+            let error =
+                check_written(&plan, &example.claims, Some(&example.left), None).unwrap_err().to_string();
             assert!(error.contains("digest"), "{planned} {step}: {error}");
         }
     }

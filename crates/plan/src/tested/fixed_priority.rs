@@ -21,7 +21,7 @@ use surety_analysis::schedulability::suspension::{as_jitter, oblivious};
 use surety_analysis::schedulability::task::LONGEST;
 use surety_analysis::work::declared_bound;
 use surety_analysis::work::drawn_work;
-use surety_model::platform::Platform;
+use surety_model::platform::{FairServer, Platform};
 use surety_model::reservation::Reservation;
 use surety_model::tested::{TestAnswer, Tested, TestedSet};
 use surety_model::workload::{Instances, Release, Task, TaskBody, Workload};
@@ -247,12 +247,18 @@ fn most_in<'a>(window: Nanos, levels: impl Iterator<Item = &'a Level>) -> Nanos 
 
 /// The fair server where it may act, and what can be said about it.
 fn fair_server(above: &[Level], levels: &[Level], platform: &Platform) -> (Vec<Level>, String) {
-    let Some(server) = platform.fair_server else {
+    let unlike: Vec<FairServer> =
+        platform.unlike_fair_servers().into_iter().map(|(server, _)| server).collect();
+    let Some(first) = unlike.first() else {
         return (Vec::new(), "the kernel has no fair server".to_owned());
     };
-    let window = server.period - server.runtime;
-    let most = most_in(window, above.iter().chain(levels));
-    if most <= window - server.runtime {
+    let window_of = |server: FairServer| server.period - server.runtime;
+    let most_of = |server: FairServer| most_in(window_of(server), above.iter().chain(levels));
+    let may_act = |server: &FairServer| most_of(*server) > window_of(*server) - server.runtime;
+    let acting = unlike.iter().copied().find(may_act);
+    let server = acting.unwrap_or(*first);
+    let (window, most) = (window_of(server), most_of(server));
+    if acting.is_none() {
         let words = format!(
             "the kernel's fair server stays in the background: they take at most {most} of any {window}, and {} are \
              left for it",
@@ -264,11 +270,14 @@ fn fair_server(above: &[Level], levels: &[Level], platform: &Platform) -> (Vec<L
         "the kernel's fair server may act, since they may take {most} of {window}: it stands above them with {} in {}",
         server.runtime, server.period
     );
+    // Where they are unlike, none takes more than the largest budget in the shortest period, as late as the latest.
+    let largest = |of: fn(&FairServer) -> Nanos| unlike.iter().map(of).max().unwrap_or(Nanos::ZERO);
+    let period = unlike.iter().map(|server| server.period).min().unwrap_or(server.period);
     // What it overruns it does not pay back.
-    let runtime = server.runtime + platform.tick;
-    let reservation = Reservation::implicit(runtime, server.period);
+    let runtime = largest(|server| server.runtime) + platform.tick;
+    let reservation = Reservation::implicit(runtime, period);
     // It starts whenever fair threads come, and keeps its deadlines: `Q/T (t + 2 (T - Q))` of a window of t.
-    let late = (server.period - server.runtime) * 2;
+    let late = largest(|server| server.period - server.runtime) * 2;
     (budgets("fair server", reservation, Nanos::ZERO, late), words)
 }
 

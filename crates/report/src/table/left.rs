@@ -18,7 +18,11 @@ pub fn left(plan: &Plan, left: &Left, style: &Style) -> String {
         number_of(plan.platform.cpus, "CPU"),
     );
     out += &paragraph(style, "", Tone::Plain, &words);
-    let words = match (plan.platform.fair_server, left.fair_server) {
+    // On whichever CPU they are, fair threads are kept what the smallest of unlike servers keeps.
+    let words = match (plan.platform.least_fair_server(), left.fair_server) {
+        (None, _) if plan.platform.fair_server.is_some() => {
+            "fair server: off on some CPUs, where nothing is kept for fair threads".to_owned()
+        }
         (None, _) => "the kernel has no fair server".to_owned(),
         (Some(_), None) => "no fair server is affordable beside this".to_owned(),
         (Some(now), Some(most)) => format!(

@@ -72,20 +72,6 @@ impl Free {
     }
 }
 
-/// The platform of a kernel of the lab on one CPU, by its release.
-///
-/// 6.12 has the fair server and does not charge it: with it active, 6.12-rt on one CPU took a reservation of 95.0 % and
-/// answered EBUSY to 95.1 %.
-fn platform_of(release: &str) -> Platform {
-    let of = |version: &str| {
-        release.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    if of("6.1") {
-        return Platform::linux_6_1(1);
-    }
-    if of("6.12") { Platform::linux_6_12(1) } else { Platform::linux_6_18(1) }
-}
-
 /// The options of a simulated run whose rate is to be exact.
 fn long(seed: u64) -> RunOptions {
     RunOptions { duration: SIMULATED, seed, ..RunOptions::default() }
@@ -97,7 +83,7 @@ pub(super) fn simulated(
     release: &str,
     options: &RunOptions,
 ) -> Result<Record, WorldError> {
-    SimWorld::new(platform_of(release)).run(workload, options, &mut Unobserved)
+    SimWorld::new(Platform::of_release(release, 1)).run(workload, options, &mut Unobserved)
 }
 
 /// What a sheet of reservations for one device shows.
@@ -282,7 +268,10 @@ mod tests {
         let part = rate_of(&admitted).unwrap() * 754e-6;
         assert!((part - 1.0).abs() < 0.01, "{part}");
         assert!(run(951, "6.12.107+deb13-rt-amd64").is_err());
-        assert!(run(950, "6.18.5").is_err() && run(950, "7.2.12").is_err());
+        assert!(run(950, "6.18.5").is_err() && run(900, "6.18.5").is_ok());
+        // No limit for realtime threads: all but the fair server's, and 7.1 has one for sched_ext too.
+        assert!(run(950, "7.2.12").is_ok() && run(951, "7.2.12").is_err());
+        assert!(run(900, "7.1.0").is_ok() && run(901, "7.1.0").is_err());
         assert!(run(950, "6.1.0-50-amd64").is_ok() && run(951, "6.1.0-50-amd64").is_err());
     }
 }

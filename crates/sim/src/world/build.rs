@@ -202,6 +202,7 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
     found.extend(streams::objections(workload));
     found.extend(disks::objections(workload));
     found.extend(topology_objection(platform));
+    found.extend(servers_objection(platform));
     found.extend(workload.latency_nice().filter(|_| platform.fair_version().is_none()).map(|object| {
         let why =
             "MuQSS has no latency nice; leave it out, or name another fair class in `class-order`".to_owned();
@@ -214,6 +215,17 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
         why,
     }));
     found
+}
+
+/// Why the fair servers of a machine cannot be simulated.
+fn servers_objection(platform: &Platform) -> Option<WorldError> {
+    let is_off = |place: &usize| platform.fair_server.is_some() && platform.fair_server_at(*place).is_none();
+    let place = (0..platform.cpus as usize).find(is_off)?;
+    let why = format!(
+        "the fair server of CPU {place} is off and others are not, which is not simulated; say `--platform fair-server=50ms/1s` or \
+         `fair-server=off` for all, or set the machine's alike"
+    );
+    Some(WorldError::Unsupported { world: NAME.to_owned(), object: "platform.fair_servers".to_owned(), why })
 }
 
 /// Why the CPUs of a machine cannot be simulated as they share things.
@@ -558,8 +570,8 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         })
     };
     let cap = world.platform.deadline_cap.to_kernel() * cpus as u64;
-    let server = world.platform.booked_for_servers();
-    let mut booked = server * cpus as u64;
+    let servers = world.platform.booked_for_servers();
+    let mut booked = servers;
     let groups = workload
         .groups
         .iter()
@@ -571,9 +583,9 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         booked += bandwidth;
         if booked > cap {
             let percent = |bandwidth: u64| bandwidth as f64 / (1u64 << 20) as f64 * 100.0;
-            let servers = if server > 0 {
+            let servers = if servers > 0 {
                 let whose = world.platform.servers_in_words();
-                format!(", the {whose}' {:.1} % included,", percent(server * cpus as u64))
+                format!(", the {whose}' {:.1} % included,", percent(servers))
             } else {
                 String::new()
             };

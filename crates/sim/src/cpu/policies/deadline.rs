@@ -18,7 +18,7 @@ mod server;
 
 use std::collections::BTreeMap;
 
-use surety_model::platform::Enforcement;
+use surety_model::platform::{Enforcement, FairServer};
 use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
@@ -87,14 +87,16 @@ impl Deadline {
             lent: BTreeMap::new(),
             acts_for: None,
         };
-        if let Some(parameters) = hardware.platform.fair_server {
+        if let Some(common) = hardware.platform.fair_server {
             let serves = hardware.rank_of(PolicySpec::default().word());
-            let reservation = Reservation::implicit(parameters.runtime, parameters.period);
-            policy.serve(hardware, reservation, &Server::deferred(serves, hardware.times.server_resolution));
+            let of = |server: FairServer| Reservation::implicit(server.runtime, server.period);
+            let own = |cpu| hardware.platform.fair_server_at(cpu).unwrap_or(common);
+            let each: Vec<Reservation> = (0..cpus).map(|cpu| of(own(cpu))).collect();
+            policy.serve(hardware, &each, &Server::deferred(serves, hardware.times.server_resolution));
         }
         policy.bandwidths.book_idle_servers(hardware.platform.booked_for_ext());
         for (serves, reservation) in hardware.inside.clone() {
-            policy.serve(hardware, reservation, &Server::immediate(serves));
+            policy.serve(hardware, &vec![reservation; cpus], &Server::immediate(serves));
         }
         if hardware.platform.enforcement == Enforcement::Exact {
             policy.enforce = (0..cpus).map(|cpu| hardware.add_timer(rank, number(cpu, ENFORCE))).collect();
@@ -102,10 +104,10 @@ impl Deadline {
         policy
     }
 
-    /// A server on each CPU.
-    fn serve(&mut self, hardware: &mut Hardware, reservation: Reservation, server: &Server) {
-        for cpu in 0..hardware.cpus.len() {
-            self.add_entity(hardware, reservation, cpu, server.is_deferred());
+    /// A server on each CPU, with a reservation each.
+    fn serve(&mut self, hardware: &mut Hardware, reservations: &[Reservation], server: &Server) {
+        for (cpu, reservation) in reservations.iter().enumerate() {
+            self.add_entity(hardware, *reservation, cpu, server.is_deferred());
             self.servers.push(server.clone());
         }
         self.served.push(server.serves);

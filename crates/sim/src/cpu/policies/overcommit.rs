@@ -64,15 +64,15 @@ impl Overcommit {
     pub fn new(hardware: &mut Hardware, rank: Rank) -> Overcommit {
         let cpus = hardware.cpus.len();
         let platform = &hardware.platform;
-        let servers = platform.booked_for_servers();
-        let of_cpu = i128::from(platform.deadline_cap.to_kernel().saturating_sub(servers)) * (ONE >> 20);
+        let cap = platform.deadline_cap.to_kernel() * cpus as u64;
+        let room = i128::from(cap.saturating_sub(platform.booked_for_servers())) * (ONE >> 20);
         let is_exact = platform.enforcement == Enforcement::Exact;
         Overcommit {
             rank,
             order: Earliest::new(cpus, rank),
             entities: Vec::new(),
             asked: 0,
-            room: of_cpu * cpus as i128,
+            room,
             ends: (0..if is_exact { cpus } else { 0 })
                 .map(|cpu| hardware.add_timer(rank, Due::End(cpu).number(cpus)))
                 .collect(),
