@@ -15,6 +15,7 @@
 
 mod flash;
 mod hdd;
+mod least;
 
 use std::ops::Range;
 
@@ -24,6 +25,8 @@ use crate::fixed::{self, transfer};
 use crate::model::SECTOR;
 use crate::profile::{Device, Profile};
 use crate::virtio;
+
+pub use least::Least;
 
 /// What is asked of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]

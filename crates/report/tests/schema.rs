@@ -54,6 +54,7 @@ fn with_stream() -> Plan {
         batch: Bytes(65_536),
         buffer: Bytes(262_144),
         jitter: Nanos::from_millis(100),
+        overlap: true,
         priority: 0,
         bound: Nanos::from_millis(120),
     };

@@ -174,6 +174,7 @@ impl Sink {
             let before = match place.checked_sub(1).map(|before| &self.queue[before]) {
                 None => self.front_done,
                 Some(Slot::Done(_, Some(done))) => *done,
+                Some(Slot::UnderWay { .. }) if self.account.contract.overlap => self.last_there(place),
                 Some(_) => wanted,
             };
             let wanted = wanted.max(before);
@@ -191,6 +192,15 @@ impl Sink {
             self.queue.pop_front();
         }
         self.account.wake.notify_all();
+    }
+
+    /// When the last of the batches before a place was there that are.
+    fn last_there(&self, place: usize) -> Nanos {
+        let done = |slot: &Slot| match slot {
+            Slot::Done(_, done) => *done,
+            Slot::Full { .. } | Slot::UnderWay { .. } => None,
+        };
+        self.queue.range(..place).filter_map(done).fold(self.front_done, Nanos::max)
     }
 
     fn synced(&mut self, pages: Pages, result: Result<usize, i32>, now: Nanos) {

@@ -179,6 +179,8 @@ impl Track {
             let before = match place.checked_sub(1).map(|before| &self.queue[before]) {
                 None => self.last_done,
                 Some(Slot::Ready(before)) => before.batch.done,
+                // Of two, all before the one that is still under way were there when this one was asked for.
+                Some(Slot::UnderWay { .. }) if self.account.contract.overlap => self.last_there(place),
                 Some(Slot::UnderWay { .. }) => wanted,
             };
             let batch = Batch { wanted: wanted.max(before), submitted, done: now, bytes: piece.bytes };
@@ -186,6 +188,15 @@ impl Track {
             self.queue[place] = Slot::Ready(Ready { pages, from, end, batch });
         }
         self.account.wake.notify_all();
+    }
+
+    /// When the last of the batches before a place was there that are.
+    fn last_there(&self, place: usize) -> Nanos {
+        let done = |slot: &Slot| match slot {
+            Slot::Ready(ready) => Some(ready.batch.done),
+            Slot::UnderWay { .. } => None,
+        };
+        self.queue.range(..place).filter_map(done).fold(self.last_done, Nanos::max)
     }
 
     /// Whether what failed is asked for again, in parts of half its size: so that its first byte that cannot be had is found in the end.

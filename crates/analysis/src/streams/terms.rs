@@ -25,6 +25,10 @@ const WINDOWS: u64 = 4;
 /// From here on nothing that waits is taken to have aged.
 const NEVER: u64 = 3_600_000;
 
+/// With these mq-deadline goes from one request to the next by its queues, and takes the oldest as one that has expired (`__dd_dispatch_request`: no
+/// batches, and `deadline_check_fifo`). Batches of one are no order: looking for aged requests of other classes begins a batch, which then goes on upwards.
+pub const ORDER: [(&str, u64); 3] = [("fifo_batch", 0), ("read_expire", 0), ("write_expire", 0)];
+
 /// Best effort on a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Beside {
@@ -58,6 +62,7 @@ pub fn demand(stream: &Stream) -> StreamDemand {
         jitter: jitter_of(stream),
         buffer: stream.buffer.map(|bytes| bytes.0),
         deadline: promised,
+        overlap: stream.overlap,
     }
 }
 
@@ -118,13 +123,17 @@ pub fn terms(
         beside_requests: beside.requests,
         write_requests: writers_share(disk, requests),
         beside_writes: beside.writes,
+        in_turn: ORDER.iter().all(|(name, value)| disk.tunables.get(*name) == Some(value)),
         // With a limit on the driver's requests it is Linux's, before which a thread asks.
         gaps: disk.depth.is_some() || matches!(platform.disk_driver, DiskDriver::Loop { .. }),
         service: match scheduler {
             "none" => Service::InOrder,
             _ => Service::ByClass { aged: if aging >= NEVER { 0 } else { beside.requests } },
         },
+        least: profile.least(),
+        merged_bytes: largest,
         cpu: CPU,
+        asks: CPU,
     })
 }
 

@@ -15,7 +15,7 @@ fn ms(n: i64) -> Nanos {
 fn demand(count: u32, rate: u64, batch: Option<u64>, jitter: Nanos) -> StreamDemand {
     let (direction, access) = (Direction::Read, 64 << 10);
     let (rate, buffer, deadline) = (Rate(rate), None, None);
-    StreamDemand { count, rate, direction, access, batch, jitter, buffer, deadline }
+    StreamDemand { count, rate, direction, access, batch, jitter, buffer, deadline, overlap: false }
 }
 
 /// A disk of 11 MB/s with 11.13 ms for a request, one at a time, and best effort in requests of 128 KiB.
@@ -34,8 +34,12 @@ fn disk() -> DiskTerms {
         write_requests: 64,
         beside_writes: 0,
         service: Service::ByClass { aged: 0 },
+        in_turn: false,
         gaps: false,
+        least: None,
+        merged_bytes: 128 << 10,
         cpu: Nanos::ZERO,
+        asks: Nanos::ZERO,
     }
 }
 

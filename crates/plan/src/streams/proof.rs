@@ -3,7 +3,7 @@
 use surety_analysis::serving::CpuPart;
 use surety_analysis::streams::{Admission, Admitted, DiskTerms, Level, SHARE};
 use surety_model::plan::{Proof, ProofInput};
-use surety_model::workload::{Disk, Stream};
+use surety_model::workload::{Direction, Disk, Stream};
 use surety_units::{Bytes, Nanos, Rate};
 
 /// Rounded up to what a plan tells of.
@@ -41,6 +41,7 @@ pub(super) struct Granted<'a> {
     pub admission: &'a Admission,
     pub given: &'a Admitted,
     pub jitter: Nanos,
+    pub overlap: bool,
 }
 
 impl Granted<'_> {
@@ -51,7 +52,7 @@ impl Granted<'_> {
 }
 
 pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proof {
-    let Granted { terms, cpu, admission, given, jitter } = *granted;
+    let Granted { terms, cpu, admission, given, jitter, overlap } = *granted;
     let percent = |share: u64| format!("{:.1} %", share as f64 * 100.0 / (1u64 << SHARE) as f64);
     let each = |time: Nanos| rounded_up(time).to_string();
     let inputs = vec![
@@ -67,6 +68,14 @@ pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proo
         ProofInput::new("the CPU's part", each(terms.cpu)),
     ];
     let mut steps = cpu.steps.clone();
+    if let (true, Some(least)) = (overlap, terms.least) {
+        let last = surety_analysis::streams::last_request(given.batch, terms);
+        let least = least.of(stream.direction == Direction::Write, last);
+        steps.push(format!(
+            "of two batches in the block layer one is there no sooner than {least} after the other, and the next is asked for within {}: best effort does not get in between",
+            each(terms.asks)
+        ));
+    }
     steps.extend([
         format!("a batch of {} takes {} of the disk at most", Bytes(given.batch), each(given.service)),
         format!(
@@ -105,7 +114,10 @@ pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proo
             "the thread that reads it and the one that fetches are SCHED_FIFO, and go to a CPU that runs nothing above them as soon as there is one".to_owned(),
             "the disk is as its model says, and nobody else uses it".to_owned(),
             "streams that are refused do not run, or not before best effort".to_owned(),
-            "it is fetched in batches at realtime I/O priority, one at a time".to_owned(),
+            match overlap {
+                false => "it is fetched in batches at realtime I/O priority, one at a time".to_owned(),
+                true => "it is fetched in batches at realtime I/O priority, two at a time, and begins with credit for one".to_owned(),
+            },
         ],
         residual: None,
         simulations: Vec::new(),

@@ -53,6 +53,7 @@ fn section(&(rate, batch, jitter, more): &Drawn) -> Section {
         jitter: Some(Nanos::from_millis(jitter)),
         buffer: Some(Bytes((1 + batch + more) * PAGE)),
         batch: Some(Bytes(batch * PAGE)),
+        overlap: false,
         bound: None,
         mode: BatchMode::Steady,
         promises: Vec::new(),
