@@ -145,7 +145,9 @@ impl Desk {
         way.account().change_mode(self.pace.mode(), now);
         let others: usize = self.ways.iter().flatten().map(Way::at_once).sum();
         if others + way.at_once() > BATCHES_MAX {
-            let why = format!("more than {BATCHES_MAX} batches of streams may be on its disk: they wait for one another");
+            let why = format!(
+                "more than {BATCHES_MAX} batches of streams may be on its disk: they wait for one another"
+            );
             way.account().unbounded.push(why);
         }
         match self.ways.iter().position(Option::is_none) {

@@ -56,10 +56,16 @@ fn mode_objection(stream: &Stream, workload: &Workload) -> Result<(), (&'static 
     if stream.batch.is_some() && workload.streams.iter().any(is_other) {
         return Err(("mode", "it is the same for all streams of a disk; give them one `mode`"));
     }
+    let disk = workload.disks.iter().find(|disk| Some(&disk.name) == stream.disk.as_ref());
+    if stream.overlap && !disk.is_none_or(has_stations) {
+        return Err((
+            "overlap",
+            "the kernels of this I/O scheduler ask for a batch when the one before is there; leave `overlap` out, or give the disk one of today's schedulers",
+        ));
+    }
     if stream.mode == BatchMode::Steady {
         return Ok(());
     }
-    let disk = workload.disks.iter().find(|disk| Some(&disk.name) == stream.disk.as_ref());
     if stream.batch.is_none() {
         return Err(("mode", "what is moved one access at a time has no `mode`; give it a `batch`"));
     }
