@@ -303,8 +303,7 @@ impl Question<'_> {
         let Some((admission, jitter)) = found else { return answer };
         for (stream, given) in taken.iter().zip(&admission.streams) {
             if self.names.contains(stream.name.as_str()) {
-                let (jitter, overlap) =
-                    (stream.jitter.unwrap_or(jitter), stream.overlap || self.overlap);
+                let (jitter, overlap) = (stream.jitter.unwrap_or(jitter), stream.overlap || self.overlap);
                 let (terms, admission, cpu) = (&disk_terms, &admission, self.cpu);
                 answer.streams.push(reserved(
                     stream,

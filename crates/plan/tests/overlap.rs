@@ -1,5 +1,5 @@
-//! Streams with two batches in the block layer: no batch is above its bound in simulated runs, no access late, the bound is at most 2.5 times the worst batch seen, and four
-//! streams beside a copy, five readers and five writers have buffers of 0.6 MB at most.
+//! Streams with two batches in the block layer: no batch is above its bound in simulated runs, no access late, the bound is at most 2.5 times the worst batch seen of streams that
+//! all read, and four of those beside a copy, five readers and five writers have buffers of 0.6 MB at most.
 //!
 //! A hundred runs with `cargo test -p surety-plan --test overlap -- --ignored --nocapture`.
 
@@ -48,7 +48,8 @@ fn looped() -> Platform {
 }
 
 fn planned(workload: &Workload, platform: &Platform) -> Plan {
-    let plan = surety_plan::plan(workload, &BTreeMap::new(), &surety_plan::PlanOptions::new(platform.clone()));
+    let plan =
+        surety_plan::plan(workload, &BTreeMap::new(), &surety_plan::PlanOptions::new(platform.clone()));
     assert!(plan.refusals.is_empty(), "{:?}", plan.refusals);
     plan
 }
@@ -65,7 +66,8 @@ fn run(plan: &Plan, workload: &Workload, seed: u64) -> Record {
 }
 
 /// In so many runs with what chance draws beside the streams: of each stream the bound and the worst batch.
-fn hold(streams: &str, runs: u64) {
+/// Where some read and some write the bound counts all that the others may ask for, for mq-deadline keeps no order between the two, and no ratio is asked for.
+fn hold((streams, loosest): (&str, Option<f64>), runs: u64) {
     let mut found: BTreeMap<String, (Nanos, Nanos)> = BTreeMap::new();
     for seed in 0..runs {
         let mut chance = Pcg::for_job(seed, 12, 0);
@@ -89,19 +91,19 @@ fn hold(streams: &str, runs: u64) {
     for (name, (bound, worst)) in found {
         let ratio = bound.as_secs_f64() / worst.as_secs_f64();
         println!("{name}, {runs} runs: at most {bound}, worst {worst}, {ratio:.2} times");
-        assert!(ratio <= LOOSEST, "{name}: at most {bound}, worst {worst}");
+        assert!(loosest.is_none_or(|loosest| ratio <= loosest), "{name}: at most {bound}, worst {worst}");
     }
 }
 
 #[test]
 fn no_batch_takes_longer_than_its_bound() {
-    [READING, BOTH].iter().for_each(|streams| hold(streams, 6));
+    [(READING, Some(LOOSEST)), (BOTH, None)].map(|each| hold(each, 6));
 }
 
 #[test]
 #[ignore = "takes long; prints what docs/streams.md says"]
 fn no_batch_takes_longer_than_its_bound_in_a_hundred_runs() {
-    [READING, BOTH].iter().for_each(|streams| hold(streams, 100));
+    [(READING, Some(LOOSEST)), (BOTH, None)].map(|each| hold(each, 100));
 }
 
 /// With one batch at a time four such streams need more than twice as much. The plan is verified again.

@@ -77,7 +77,8 @@ pub(super) fn candidates(
     if overlap && is_open {
         let words: Vec<String> = ORDER.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let because = format!("{}: no batch is served before an earlier one of its stream", words.join(", "));
-        first = first.with(because, |disk| ORDER.iter().for_each(|(name, value)| set_tunable(disk, name, *value)));
+        first = first
+            .with(because, |disk| ORDER.iter().for_each(|(name, value)| set_tunable(disk, name, *value)));
     }
     if let Some(profile) = &profile {
         first = limit_writes(workload, first, profile.requests_scheduled());
