@@ -177,10 +177,10 @@ impl Track {
             let end = from + usize::try_from(piece.bytes).unwrap_or(0);
             // A stream's batches come one after another: behind the one before it, it was not waiting for the disk.
             let before = match place.checked_sub(1).map(|before| &self.queue[before]) {
+                // Of two, all before the one that is still under way were there when this one was asked for.
+                _ if self.account.contract.overlap => self.last_there(place),
                 None => self.last_done,
                 Some(Slot::Ready(before)) => before.batch.done,
-                // Of two, all before the one that is still under way were there when this one was asked for.
-                Some(Slot::UnderWay { .. }) if self.account.contract.overlap => self.last_there(place),
                 Some(Slot::UnderWay { .. }) => wanted,
             };
             let batch = Batch { wanted: wanted.max(before), submitted, done: now, bytes: piece.bytes };
@@ -242,7 +242,9 @@ impl Track {
             return None;
         }
         let Some(Slot::Ready(ready)) = self.queue.pop_front() else { return None };
-        (self.is_read, self.last_done) = (true, ready.batch.done);
+        let overlap = self.account.contract.overlap;
+        let before = if overlap { self.last_done } else { ready.batch.done };
+        (self.is_read, self.last_done) = (true, ready.batch.done.max(before));
         Some(ready)
     }
 

@@ -122,18 +122,18 @@ impl Ledger {
         let wanted = self.under_way[place].wanted;
         // Behind the one before it, it was not waiting for the disk.
         let before = match place.checked_sub(1) {
-            None => self.last_done,
             // Of two, all before the one that is still under way were there when this one was asked for.
-            Some(before) if self.overlap => {
-                let done = self.under_way.range(..=before).filter_map(|other| other.done);
-                done.chain([self.last_done]).max().unwrap_or(wanted)
+            _ if self.overlap => {
+                let done = self.under_way.range(..place).filter_map(|other| other.done);
+                done.fold(self.last_done, Nanos::max)
             }
+            None => self.last_done,
             Some(before) => self.under_way[before].done.unwrap_or(wanted),
         };
         self.under_way[place].done = Some(now);
         while let Some(UnderWay { from, done: Some(done), .. }) = self.under_way.front().copied() {
             self.under_way.pop_front();
-            self.last_done = done;
+            self.last_done = if self.overlap { self.last_done.max(done) } else { done };
             arrives(from);
         }
         Some(wanted.max(before))
