@@ -255,6 +255,8 @@ pub enum Why {
 pub enum Gap {
     /// The scheduler has no classes.
     InOrder,
+    /// That a write is there a thread of the kernel may tell (`iomap_dio_bio_end_io`), which is fair and has no bound.
+    Written,
     /// The device takes more than one request at a time, or chance says how long it takes: both may be there at once.
     Together,
     /// The block layer may make one request of both: of batches of so many bytes, up to so many.
@@ -302,6 +304,7 @@ impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Gap::InOrder => f.write_str("without a scheduler all go in the order of coming; use `scheduler = \"mq-deadline\"`"),
+            Gap::Written => f.write_str("a fair thread of the kernel may tell that a write is there, however late; leave `overlap` out"),
             Gap::Together => f.write_str(
                 "the device takes more than one request at a time, or takes as long as chance says, so that both may be there at once; leave `overlap` out",
             ),

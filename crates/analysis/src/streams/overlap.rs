@@ -30,6 +30,9 @@ pub(super) fn gap(demand: &StreamDemand, batch: u64, disk: &DiskTerms) -> Option
     if disk.service == Service::InOrder {
         return Some(Gap::InOrder);
     }
+    if demand.direction == Direction::Write {
+        return Some(Gap::Written);
+    }
     let Some(least) = disk.least else { return Some(Gap::Together) };
     // Where kernels have requests of different lengths, how a batch is divided is not known.
     if batch > disk.request_bytes && disk.request_bytes != disk.merged_bytes {
@@ -39,6 +42,6 @@ pub(super) fn gap(demand: &StreamDemand, batch: u64, disk: &DiskTerms) -> Option
     if last + batch.min(disk.request_bytes) <= disk.merged_bytes {
         return Some(Gap::Merged { batch, longest: disk.merged_bytes });
     }
-    let least = least.of(demand.direction == Direction::Write, last);
+    let least = least.of(false, last);
     (least < disk.asks).then_some(Gap::Brief { least, asks: disk.asks })
 }
