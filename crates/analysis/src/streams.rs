@@ -62,11 +62,14 @@
 //!
 //! ```text
 //! F_i(q) = as above, with max(q, N_i(x_m + t) - m) C_i for q C_i      those behind the run may pass it, all that are asked for
-//! in turn: q C_i again, and F_i(q) <= H + q C_i + sum over j of C_j min(2 q, N_j)
+//! in turn: (q + 1) C_i for q C_i, and F_i(q) <= H + q C_i + sum over j of C_j min(2 q, N_j) + q n_i R
 //! ```
 //!
 //! The second is where mq-deadline serves each way in the order of coming ([`ORDER`]): what is served before a batch of the run, and was not before an earlier one of it, was in the block
-//! layer when that batch was asked for, for what comes behind the earlier one is served behind it; and of a stream that goes the same way two are there at most.
+//! layer when that batch was asked for, for what comes behind the earlier one is served behind it; and of a stream that goes the same way two are there at most. But who takes a request from
+//! the scheduler hands it to the driver a moment later (`blk_mq_do_dispatch_sched`, `blk_mq_dispatch_rq_list`: no lock is held), and another CPU may pass it with what comes behind. That is one
+//! request, as long as a moment is shorter than from one end to the next (those in the device at once are all among the two of each), so each of the `n_i` requests of a batch lets one by, which takes `R`
+//! at most, of the longest of all streams; it may be of the stream itself, its next batch.
 //!
 //! **Writes.** A stream that writes wants a batch when its program has made one, and lacks data instead of room: `p` with `S mod g = 0`, at the start as well. It is there when the device
 //! has it; when it is on the medium a flush decides. What waits in the buffer when a run begins is less than `B + a`, and one that lacks credit is behind by an access less little than
@@ -162,6 +165,8 @@ pub struct DiskTerms {
     /// Whether the driver may have taken best effort again before a thread asks for its next batch, where that is asked for only when the one before is
     /// there; else it is asked for before the driver takes another request.
     pub gaps: bool,
+    /// Whether a journal's commits are written before all classes (`blk_flush_complete_seq`: behind its flush the block goes to the head of all).
+    pub commits: bool,
     /// The least between the ends of two requests, where the device takes one at a time.
     pub least: Option<Least>,
     /// Bytes of the longest request that the block layer makes of two.
@@ -255,6 +260,8 @@ pub enum Why {
 pub enum Gap {
     /// The scheduler has no classes.
     InOrder,
+    /// A commit of the journal is written before all classes, with a flush on either side.
+    Commits,
     /// That a write is there a thread of the kernel may tell (`iomap_dio_bio_end_io`), which is fair and has no bound.
     Written,
     /// The device takes more than one request at a time, or chance says how long it takes: both may be there at once.
@@ -304,6 +311,7 @@ impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Gap::InOrder => f.write_str("without a scheduler all go in the order of coming; use `scheduler = \"mq-deadline\"`"),
+            Gap::Commits => f.write_str("a commit of the file system's journal goes before all classes; use `journal = false`"),
             Gap::Written => f.write_str("a fair thread of the kernel may tell that a write is there, however late; leave `overlap` out"),
             Gap::Together => f.write_str(
                 "the device takes more than one request at a time, or takes as long as chance says, so that both may be there at once; leave `overlap` out",

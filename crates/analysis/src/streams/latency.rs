@@ -43,6 +43,8 @@ struct Stream {
     gaps: bool,
     /// C, in nanoseconds.
     service: u128,
+    /// Of that, what its longest request takes.
+    longest: u128,
     /// What the device does later for a batch that is written, at most, in nanoseconds.
     later: u128,
     /// Requests of a batch, and how many of them write.
@@ -145,6 +147,7 @@ impl<'a> Set<'a> {
         let request = disk.request_bytes.max(1);
         let (whole, rest) = (u128::from(batch / request), batch % request);
         let writes = demand.direction == Direction::Write;
+        let cost = if writes { disk.write.unwrap_or_default() } else { disk.read };
         let sum = |cost: Cost| whole * ns(cost.of(request)) + if rest > 0 { ns(cost.of(rest)) } else { 0 };
         let access = demand.access.max(1);
         // Batches, accesses and so the room are multiples of this, but for what the buffer has beyond.
@@ -163,7 +166,8 @@ impl<'a> Set<'a> {
             passes: demand.overlap && !disk.in_turn,
             gaps: disk.gaps && !demand.overlap,
             room: (batch - grain + beyond).into(),
-            service: sum(if writes { disk.write.unwrap_or_default() } else { disk.read }),
+            service: sum(cost),
+            longest: ns(cost.of(request.min(batch))),
             later: if writes && disk.held.most > 0 { sum(disk.held.each) } else { 0 },
             requests,
             writes: if writes { requests } else { 0 },
@@ -259,9 +263,10 @@ impl<'a> Set<'a> {
             }
             let (mut time, mut requests, mut writes) = (asking, 0, 0);
             if let Some(stream) = own {
-                // Those behind the run may pass it, all that are asked for by then.
+                // Those behind the run may pass it, all that are asked for by then; in turn the next one, while a request is handed on.
                 let asked = if stream.passes { stream.batches(before + span, phase) } else { 0 };
-                let batches = runs.max(asked.saturating_sub(earlier));
+                let next = u128::from(stream.overlaps && !stream.passes);
+                let batches = (runs + next).max(asked.saturating_sub(earlier));
                 time += batches * stream.service;
                 (requests, writes) = (batches * stream.requests, batches * stream.writes);
             }
@@ -328,7 +333,7 @@ impl<'a> Set<'a> {
     }
 
     /// The time in which a run of a stream is served that ends within a span, where those that go the same way are served in the order of coming: before each
-    /// batch of the run go as many of another stream as it has in the block layer at a time.
+    /// batch of the run go as many of another stream as it has in the block layer at a time, and one request before each of its own while that is handed on.
     fn in_turn(&self, place: usize, runs: u128, span: u128, phase: Phase) -> u128 {
         let own = &self.streams[place];
         let mut time = runs * own.service;
@@ -344,6 +349,10 @@ impl<'a> Set<'a> {
             requests += batches * stream.requests;
             writes += batches * stream.writes;
         }
+        let passing = self.streams.iter().filter(|stream| (stream.writes > 0) == (own.writes > 0));
+        time += runs * own.requests * passing.map(|stream| stream.longest).max().unwrap_or(0);
+        requests += runs * own.requests;
+        writes += runs * own.writes;
         time + self.blocked((1, last), (requests, writes))
     }
 

@@ -130,6 +130,7 @@ pub fn terms(
             "none" => Service::InOrder,
             _ => Service::ByClass { aged: if aging >= NEVER { 0 } else { beside.requests } },
         },
+        commits: disk.journal != Some(false),
         least: profile.least(),
         merged_bytes: largest,
         cpu: CPU,

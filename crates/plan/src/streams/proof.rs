@@ -116,7 +116,7 @@ pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proo
             "streams that are refused do not run, or not before best effort".to_owned(),
             match overlap {
                 false => "it is fetched in batches at realtime I/O priority, one at a time".to_owned(),
-                true => "it is fetched in batches at realtime I/O priority, two at a time, and begins with credit for one; the driver hands requests to the device in the order in which it takes them".to_owned(),
+                true => "it is fetched in batches at realtime I/O priority, two at a time, and begins with credit for one; who takes a request from the I/O scheduler hands it to the device before another is complete, so that one may pass it meanwhile, which counts; the device serves requests in the order in which it gets them".to_owned(),
             },
         ],
         residual: None,

@@ -1,6 +1,6 @@
 //! Streams with two batches in the block layer against an adversary: who orders what the disk serves, who is slow to ask, and best effort that takes every gap.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use surety_device::worst::{Cost, Held, Least};
@@ -31,6 +31,7 @@ fn terms(fixed: i64, rate: u64, (inside, cpu, in_turn): (u64, i64, bool)) -> Dis
         in_turn,
         gaps: true,
         least: Some(Least { read: cpu, write: cpu, rate: Rate(0) }),
+        commits: false,
         merged_bytes: 0,
         cpu,
         asks: cpu,
@@ -129,11 +130,11 @@ impl Player {
     }
 }
 
-/// Which batch the disk takes: where it serves in turn the oldest of a direction, else any, mostly of who was served last.
+/// Which batch the disk takes: where it serves in turn the oldest of a direction or, once, the one behind that, else any, mostly of who was served last.
 fn choose(
     players: &[Player],
     disk: &DiskTerms,
-    last: usize,
+    (last, let_by): (usize, &mut BTreeSet<(usize, u64)>),
     now: i64,
     chance: &mut Pcg,
 ) -> Option<(usize, usize)> {
@@ -146,8 +147,13 @@ fn choose(
     if disk.in_turn {
         let way = chance.below(2) == 0;
         let is_it = |who: usize| (players[who].demand.direction == Direction::Write) == way;
-        let first = all.iter().find(|(_, _, who, _)| is_it(*who)).or(all.first());
-        return first.map(|(_, _, who, place)| (*who, *place));
+        let same: Vec<_> = all.iter().filter(|(_, _, who, _)| is_it(*who)).collect();
+        let same = if same.is_empty() { all.iter().collect() } else { same };
+        // The next one may pass it while it is handed on, once.
+        let (first, second) = (same.first()?, same.get(1));
+        let by = second.filter(|_| chance.below(2) == 0 && let_by.insert((first.2, first.1)));
+        let (_, _, who, place) = by.unwrap_or(first);
+        return Some((*who, *place));
     }
     // What was asked for last goes first, so that the oldest waits.
     let own = all.iter().rev().find(|(_, _, who, _)| *who == last).filter(|_| chance.below(4) > 0);
@@ -186,10 +192,10 @@ fn play(
         0 => chance.below(whole.get_unsigned().max(1)) as i64,
         _ => whole.get(),
     };
-    let (mut now, mut last) = (0, 0);
+    let (mut now, mut last, mut let_by) = (0, 0, BTreeSet::new());
     for _ in 0..600 {
         players.iter_mut().for_each(|player| player.go_on(now, now));
-        let next = choose(&players, disk, last, now, &mut chance);
+        let next = choose(&players, disk, (last, &mut let_by), now, &mut chance);
         let took = match next {
             Some((who, _)) => part(players[who].given.service, &mut chance).max(disk.asks.get()),
             None if chance.below(3) > 0 => {
@@ -273,6 +279,7 @@ fn a_gap_is_refused() {
     assert_eq!(of(192 * kib, &DiskTerms { merged_bytes: 1 << 20, ..disk }), Some(Gap::Divided));
     assert_eq!(of(128 * kib, &DiskTerms { least: None, ..disk }), Some(Gap::Together));
     assert_eq!(of(128 * kib, &DiskTerms { service: Service::InOrder, ..disk }), Some(Gap::InOrder));
+    assert_eq!(of(128 * kib, &DiskTerms { commits: true, ..disk }), Some(Gap::Commits));
     let least = Nanos::from_micros(900);
     assert_eq!(of(128 * kib, &DiskTerms { least: fixed(900), ..disk }), Some(Gap::Brief { least, asks }));
     assert_eq!(gap(&demand(false), 4096, &disk), None);
