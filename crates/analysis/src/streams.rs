@@ -151,6 +151,9 @@ pub struct DiskTerms {
     /// Best-effort requests that may be in the device, or have left the scheduler for it, and how many of those may write.
     pub inside: u64,
     pub inside_writes: u64,
+    /// Of best effort, requests beyond those that CPUs may have taken from the scheduler at once, for each finds only then that the driver has no room. Counted where
+    /// streams overlap.
+    pub racing: u64,
     /// Bytes of the longest request: a batch is divided into such.
     pub request_bytes: u64,
     /// Requests of the queue, and how many of them best effort may have at once.

@@ -1,5 +1,5 @@
 //! Streams with two batches in the block layer: no batch is above its bound in simulated runs, no access late, the bound is at most 2.5 times the worst batch seen of streams that
-//! all read, and four of those beside a copy, five readers and five writers have buffers of 600 KiB at most.
+//! all read, and four of those beside a copy, five readers and five writers have buffers of 0.7 MB at most.
 //!
 //! A hundred runs with `cargo test -p surety-plan --test overlap -- --ignored --nocapture`.
 
@@ -106,7 +106,7 @@ fn no_batch_takes_longer_than_its_bound_in_a_hundred_runs() {
 /// With one batch at a time four such streams need more than twice as much. The plan is verified again.
 #[test]
 fn four_streams_beside_all_that_have_small_buffers() {
-    for (streams, most) in [(READING, 600 << 10)] {
+    for (streams, most) in [(READING, 700_000)] {
         let workload = workload(streams, &beside(5, 5, 175));
         let plan = planned(&workload, &looped());
         for given in &plan.streams {

@@ -201,7 +201,9 @@ impl<'a> Set<'a> {
         match disk.service {
             Service::ByClass { aged } => {
                 let may_write = disk.inside_writes > 0;
-                (disk.inside + aged, disk.inside_writes + if may_write { aged } else { 0 })
+                let overlap = self.streams.iter().any(|stream| stream.overlaps);
+                let more = aged + if overlap { disk.racing } else { 0 };
+                (disk.inside + more, disk.inside_writes + if may_write { more } else { 0 })
             }
             Service::InOrder => {
                 let is_written =

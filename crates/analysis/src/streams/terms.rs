@@ -101,6 +101,8 @@ pub fn terms(
     }
     let flusher = flusher(disk, requests, tags(&profile, platform.disk_driver));
     let beside = beside(workload, disk, (flusher, largest, platform.cpus), &guaranteed)?;
+    // With a limit on the driver's requests it is Linux's, before which a thread asks.
+    let has_gaps = disk.depth.is_some() || matches!(platform.disk_driver, DiskDriver::Loop { .. });
     let (depth, inside) = in_device(&profile, (platform.disk_driver, disk.depth));
     if scheduler == "none" && depth > 1 {
         return Err("without a scheduler best effort overtakes in the device without a bound; use `scheduler = \"mq-deadline\"`".to_owned());
@@ -110,6 +112,7 @@ pub fn terms(
     let longest = u32::try_from(largest / SECTOR).unwrap_or(u32::MAX);
     let worst = profile.worst(&Asked { range: 0..end, longest, writes: written })?;
     let aging = disk.tunables.get("prio_aging_expire").copied().unwrap_or(10_000);
+    let racing = if has_gaps { u64::from(platform.cpus.saturating_sub(1)) } else { 0 };
     let inside = inside.min(beside.requests);
     Ok(DiskTerms {
         read: worst.read,
@@ -124,8 +127,8 @@ pub fn terms(
         write_requests: writers_share(disk, requests),
         beside_writes: beside.writes,
         in_turn: ORDER.iter().all(|(name, value)| disk.tunables.get(*name) == Some(value)),
-        // With a limit on the driver's requests it is Linux's, before which a thread asks.
-        gaps: disk.depth.is_some() || matches!(platform.disk_driver, DiskDriver::Loop { .. }),
+        racing: racing.min(beside.requests - inside),
+        gaps: has_gaps,
         service: match scheduler {
             "none" => Service::InOrder,
             _ => Service::ByClass { aged: if aging >= NEVER { 0 } else { beside.requests } },

@@ -36,6 +36,7 @@ fn disk() -> DiskTerms {
         service: Service::ByClass { aged: 0 },
         in_turn: false,
         gaps: false,
+        racing: 0,
         commits: false,
         least: None,
         merged_bytes: 128 << 10,

@@ -31,6 +31,7 @@ fn terms(fixed: i64, rate: u64, (inside, cpu, in_turn): (u64, i64, bool)) -> Dis
         in_turn,
         gaps: true,
         least: Some(Least { read: cpu, write: cpu, rate: Rate(0) }),
+        racing: inside / 2,
         commits: false,
         merged_bytes: 0,
         cpu,
@@ -199,7 +200,7 @@ fn play(
         let took = match next {
             Some((who, _)) => part(players[who].given.service, &mut chance).max(disk.asks.get()),
             None if chance.below(3) > 0 => {
-                (0..disk.inside).map(|_| part(disk.beside(), &mut chance)).sum::<i64>().max(1)
+                (0..disk.inside + disk.racing).map(|_| part(disk.beside(), &mut chance)).sum::<i64>().max(1)
             }
             None => players.iter().map(|player| player.asks_at(now) - now).min().unwrap_or(1).max(1),
         };
