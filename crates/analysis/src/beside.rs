@@ -106,6 +106,8 @@ fn most_of(phases: &[Phase]) -> Option<Nanos> {
     let run = |phase: &Phase| match phase {
         Phase::Run(work) => declared_bound(work),
         Phase::Busy(length) => Some(length.saturating_add(Phase::PIECE)),
+        // What a machine was seen to take is no bound.
+        Phase::Fill(_) => None,
         Phase::Loop { times, phases } => {
             let each = most_of(phases)?.get();
             Some(Nanos::new(each.saturating_mul(i64::try_from((*times)?).unwrap_or(i64::MAX))))

@@ -160,7 +160,11 @@ impl Foundation {
                 domain.admitted,
                 domain.available(),
                 if others.is_empty() { String::new() } else { format!(", by {} too", others.join(", ")) },
-                if domain.fair_server > 0 { ", fair servers deducted" } else { "" }
+                if domain.servers > 0 {
+                    format!(", {} deducted", domain.servers_in_words)
+                } else {
+                    String::new()
+                }
             ),
             is_apart: apart.is_some(),
             counts_servers: demands.len() > all.len(),

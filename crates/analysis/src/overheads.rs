@@ -105,7 +105,7 @@ fn waits(task: &Task) -> i64 {
 /// The same of steps; what is done for ever counts as often as can be said.
 fn waits_of(phases: &[Phase]) -> i64 {
     let of = |phase: &Phase| match phase {
-        Phase::Run(_) => 0,
+        Phase::Run(_) | Phase::Fill(_) => 0,
         Phase::Loop { times, phases } => {
             let times = times.and_then(|times| i64::try_from(times).ok()).unwrap_or(i64::MAX);
             waits_of(phases).saturating_mul(times)

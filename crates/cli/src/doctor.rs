@@ -4,6 +4,7 @@ use serde_json::json;
 use surety_host::checks_of;
 use surety_host::noise_probe::{NoiseOptions, NoiseProbe};
 use surety_host::overheads;
+use surety_host::platform::platform_of;
 use surety_kernel::deadline::{self, BandwidthAccount, Booked, KernelBandwidth};
 use surety_kernel::facts::{MachineFacts, ServersFound};
 use surety_kernel::perf::ThreadSwitches;
@@ -61,7 +62,7 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
     Ok(code)
 }
 
-/// How many fair servers the kernel charges, by what it admits.
+/// How many servers the kernel charges, by what it admits.
 fn charged(session: &Session, booked: &Result<Booked, KernelError>) -> Option<u64> {
     deadline::servers_charged(&session.kernel, *booked.as_ref().ok()?).ok()?
 }
@@ -81,7 +82,10 @@ fn bandwidth(
         remedy: remedy.map(str::to_owned),
     };
     let limited = |why: String| check(CheckVerdict::Limited, why, None);
-    let servers = facts.scheduler.deadline_servers_charged.unwrap_or(facts.scheduler.deadline_servers);
+    let servers = facts.scheduler.deadline_servers_charged.unwrap_or_else(|| {
+        let platform = platform_of(facts);
+        u64::from(platform.fair_server.is_some()) + u64::from(platform.ext_server.is_some())
+    });
     let taken = booked.and_then(|booked| deadline::account_of(&session.kernel, servers, booked));
     let account = match taken {
         Ok(Some(account)) => account,

@@ -15,6 +15,7 @@ mod device;
 mod doctor;
 mod exit;
 mod files;
+mod fills;
 mod first;
 mod gates;
 mod guarantee;

@@ -35,7 +35,7 @@ pub enum GroupError {
     NotThreaded { group: PathBuf, error: KernelError },
     /// Groups here have no CPUs of their own.
     #[error(
-        "CPUs of a group need control groups of version 2 with the `cpuset` controller; give its tasks `cpus` instead, or simulate the workload"
+        "CPUs of a group need the `cpuset` controller of control groups below /sys/fs/cgroup; give its tasks `cpus` instead, or simulate the workload"
     )]
     NoCpusets,
     /// The kernel refused one.
@@ -68,13 +68,24 @@ pub struct ControlGroups<'a> {
 /// A group that was made.
 struct Made {
     path: PathBuf,
-    /// What it has, as read back.
+    /// Its directory in the hierarchy of cpusets, of version 1 where a group has CPUs.
+    cpuset: Option<PathBuf>,
+    /// What it has, as read back; of version 1 without CPUs.
     settings: GroupSettings,
-    /// Those of its CPUs that it may use, where it has some of its own (`cpuset.cpus.effective`).
+    /// Those of its CPUs that it may use, where it has some of its own.
     effective: Option<CpuSet>,
 }
 
 impl Made {
+    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.path).chain(&self.cpuset)
+    }
+
+    /// Where its CPUs are read.
+    fn cpus_in(&self) -> &Path {
+        self.cpuset.as_deref().unwrap_or(&self.path)
+    }
+
     /// What is in force of what it was given.
     fn in_words(&self) -> String {
         in_words(&GroupSettings { cpus: self.effective, ..self.settings })
@@ -84,6 +95,8 @@ impl Made {
 /// The calling thread in a group, until this is dropped.
 pub struct Entered<'a> {
     groups: &'a ControlGroups<'a>,
+    /// The CPUs it had: a cpuset gives a thread its own CPUs, at leaving too.
+    cpus: Option<CpuSet>,
 }
 
 impl<'a> ControlGroups<'a> {
@@ -125,30 +138,29 @@ impl<'a> ControlGroups<'a> {
         let kernel = self.kernel;
         let refused = |error| GroupError::Refused { group: group.name.clone(), error };
         let parent = group.parent.as_ref().and_then(|parent| self.made.get(parent));
-        let path = match parent.map(|parent| parent.path.clone()) {
-            // It goes with the one around it.
-            Some(parent) => {
-                self.give(&parent, false)?;
-                let path = parent.join(format!("surety-{}", group.name));
-                kernel.make_dir(&path).map_err(refused)?;
-                path
+        let (parent, parent_cpuset) = parent.map(|made| (made.path.clone(), made.cpuset.clone())).unzip();
+        let parent_cpuset: Option<PathBuf> = parent_cpuset.flatten();
+        let top = self.hierarchy.top.clone();
+        self.give(parent.as_ref().unwrap_or(&top), parent.is_none())?;
+        let path = self.directory(&group.name, parent.as_deref(), &top)?;
+        self.hierarchy
+            .make_threaded(kernel, &path)
+            .map_err(|error| GroupError::NotThreaded { group: top.clone(), error })?;
+        let cpuset = match self.hierarchy.cpusets.clone().filter(|cpusets| self.with_cpus || *cpusets == top)
+        {
+            // One hierarchy may have both controllers.
+            Some(cpusets) => {
+                let cpuset = match cpusets == top {
+                    true => path.clone(),
+                    false => self.directory(&group.name, parent_cpuset.as_deref(), &cpusets)?,
+                };
+                let around = parent_cpuset.as_ref().unwrap_or(&cpusets);
+                self.hierarchy.set_cpuset(kernel, &cpuset, around, group.cpus).map_err(refused)?;
+                Some(cpuset)
             }
-            None => {
-                let top = self.hierarchy.top.clone();
-                self.give(&top, true)?;
-                let (entry, path) =
-                    self.journal.make_group(kernel, &top, &group.name).map_err(|error| match error {
-                        JournalError::Kernel(error) => refused(error),
-                        other => other.into(),
-                    })?;
-                self.entries.push(entry);
-                path
-            }
+            None => None,
         };
         let hierarchy = &self.hierarchy;
-        hierarchy
-            .make_threaded(kernel, &path)
-            .map_err(|error| GroupError::NotThreaded { group: hierarchy.top.clone(), error })?;
         let wanted = settings_of(group);
         hierarchy.set(kernel, &path, &wanted).map_err(|error| {
             match hierarchy.missing_file(kernel, &path, &error) {
@@ -156,22 +168,49 @@ impl<'a> ControlGroups<'a> {
                 None => refused(error),
             }
         })?;
-        let found = hierarchy.read(kernel, &path).map_err(refused)?;
-        let effective = hierarchy.effective_cpus(kernel, &path).map_err(refused)?;
-        if let Some(cpus) = wanted.cpus
-            && effective.is_none_or(|effective| !effective.is_subset(&cpus))
-        {
-            let found = effective.map_or_else(|| "none".to_owned(), |cpus| cpus.to_string());
-            let (wanted, found) = (format!("CPUs {cpus}"), format!("CPUs {found}"));
-            return Err(GroupError::NotAsSet { group: group.name.clone(), wanted, found });
-        }
-        if found != wanted {
-            let (wanted, found) = (in_words(&wanted), in_words(&found));
-            return Err(GroupError::NotAsSet { group: group.name.clone(), wanted, found });
-        }
-        let effective = effective.filter(|_| wanted.cpus.is_some());
-        self.made.insert(group.name.clone(), Made { path, settings: found, effective });
+        let wanted = GroupSettings { cpus: wanted.cpus.filter(|_| cpuset.is_none()), ..wanted };
+        let settings = hierarchy.read(kernel, &path).map_err(refused)?;
+        let mut made = Made { path, cpuset, settings, effective: None };
+        made.effective = hierarchy.effective_cpus(kernel, made.cpus_in()).map_err(refused)?;
+        self.check(group, &wanted, &made)?;
+        made.effective = made.effective.filter(|_| group.cpus.is_some());
+        self.made.insert(group.name.clone(), made);
         Ok(())
+    }
+
+    /// Makes the directory of a group, which goes with the one around it; under the journal where that is not ours.
+    fn directory(&mut self, name: &str, parent: Option<&Path>, top: &Path) -> Result<PathBuf, GroupError> {
+        let kernel = self.kernel;
+        let refused = |error| GroupError::Refused { group: name.to_owned(), error };
+        let Some(parent) = parent else {
+            let made = self.journal.make_group(kernel, top, name);
+            let (entry, path) = made.map_err(|error| match error {
+                JournalError::Kernel(error) => refused(error),
+                other => other.into(),
+            })?;
+            self.entries.push(entry);
+            return Ok(path);
+        };
+        let path = parent.join(format!("surety-{name}"));
+        kernel.make_dir(&path).map_err(refused)?;
+        Ok(path)
+    }
+
+    /// Whether the kernel did what it said yes to.
+    fn check(&self, group: &Group, wanted: &GroupSettings, made: &Made) -> Result<(), GroupError> {
+        let not = |wanted: String, found: String| {
+            Err(GroupError::NotAsSet { group: group.name.clone(), wanted, found })
+        };
+        if let Some(cpus) = group.cpus
+            && made.effective.is_none_or(|effective| !effective.is_subset(&cpus))
+        {
+            let found = made.effective.map_or_else(|| "none".to_owned(), |cpus| cpus.to_string());
+            return not(format!("CPUs {cpus}"), format!("CPUs {found}"));
+        }
+        match made.settings == *wanted {
+            true => Ok(()),
+            false => not(in_words(wanted), in_words(&made.settings)),
+        }
     }
 
     /// Lets a group give its children the controllers: under the journal where the group is not ours.
@@ -202,15 +241,18 @@ impl<'a> ControlGroups<'a> {
     /// What the kernel refuses.
     pub fn entered(&'a self, name: &str) -> Result<Entered<'a>, GroupError> {
         let made = self.made.get(name).ok_or(GroupError::NoController)?;
+        let refused = |error| GroupError::Refused { group: name.to_owned(), error };
         let tid = self.kernel.own_tid();
-        let joined = self.hierarchy.join(self.kernel, &made.path, tid);
-        joined.map_err(|error| GroupError::Refused { group: name.to_owned(), error })?;
-        Ok(Entered { groups: self })
+        let cpus = self.with_cpus.then(|| self.kernel.affinity(tid)).transpose().map_err(refused)?;
+        let entered = Entered { groups: self, cpus };
+        made.paths().try_for_each(|path| self.hierarchy.join(self.kernel, path, tid)).map_err(refused)?;
+        Ok(entered)
     }
 
     /// Whether a thread is in a group.
     pub fn holds(&self, name: &str, tid: Tid) -> bool {
-        self.made.get(name).is_some_and(|made| self.hierarchy.holds(self.kernel, &made.path, tid))
+        let holds = |path: &PathBuf| self.hierarchy.holds(self.kernel, path, tid);
+        self.made.get(name).is_some_and(|made| made.paths().all(holds))
     }
 
     /// Whether they stand beside groups that autogroup makes of sessions.
@@ -234,14 +276,14 @@ impl<'a> ControlGroups<'a> {
     /// What became of a group's settings, where they are others than it was given: another run that ends may take the controller away.
     fn changed(&self, name: &str, made: &Made) -> Option<String> {
         let effective = || match made.effective {
-            Some(_) => self.hierarchy.effective_cpus(self.kernel, &made.path),
+            Some(_) => self.hierarchy.effective_cpus(self.kernel, made.cpus_in()),
             None => Ok(None),
         };
         let found = self.hierarchy.read(self.kernel, &made.path).and_then(|read| Ok((read, effective()?)));
         let became = match found {
             Ok((found, effective)) if found == made.settings && effective == made.effective => return None,
             Ok((found, effective)) => {
-                let now = GroupSettings { cpus: found.cpus.and(effective), ..found };
+                let now = GroupSettings { cpus: effective, ..found };
                 format!("had {} at the end", in_words(&now))
             }
             Err(error) => format!("could not be read at the end: {error}"),
@@ -275,9 +317,15 @@ impl<'a> ControlGroups<'a> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        let ControlGroups { kernel, hierarchy, .. } = self.groups;
-        // A thread that stays is in the way of removing the group, and that is said there.
-        let _ = hierarchy.join(*kernel, &hierarchy.top, kernel.own_tid());
+        let ControlGroups { kernel, hierarchy, with_cpus, .. } = self.groups;
+        let cpusets = hierarchy.cpusets.as_ref().filter(|_| *with_cpus);
+        for top in std::iter::once(&hierarchy.top).chain(cpusets) {
+            // A thread that stays is in the way of removing the group, and that is said there.
+            let _ = hierarchy.join(*kernel, top, kernel.own_tid());
+        }
+        if let Some(cpus) = &self.cpus {
+            let _ = kernel.set_affinity(kernel.own_tid(), cpus);
+        }
     }
 }
 

@@ -16,6 +16,9 @@ const TOP: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
 const THREADS: [&str; 2] = ["tasks", "cgroup.threads"];
 const PROGRAM: Tid = Tid(77);
 
+/// Makes a machine.
+type Machine = fn() -> ScriptedKernel;
+
 /// A machine with version 1 or 2 of control groups, this process in the topmost.
 fn machine(version: usize) -> ScriptedKernel {
     let kernel = ScriptedKernel::new(2);
@@ -188,13 +191,20 @@ fn what_the_kernel_does_not_take_is_said_and_taken_back() {
 
 #[test]
 fn whatever_fails_and_wherever_we_die_no_group_stays() {
-    for (version, dies) in [(1, false), (1, true), (2, false), (2, true)] {
+    const MACHINES: [(&str, Machine); 3] = [
+        ("version 1", || machine(1)),
+        ("version 1 with cpusets", with_cpusets),
+        ("version 2", || machine(2)),
+    ];
+    for ((version, machine), dies) in
+        MACHINES.into_iter().flat_map(|machine| [(machine, false), (machine, true)])
+    {
         let (mut refused, mut reached_the_end) = (0, false);
         let mut all = groups();
-        // Of version 2 one of them has CPUs of its own, here all that there are.
-        all[1].cpus = (version == 2).then(|| CpuSet::first(2));
+        // Where there are cpusets one of them has CPUs of its own.
+        all[1].cpus = (version != "version 1").then(|| CpuSet::first(2));
         for at in 0..400 {
-            let kernel = machine(version);
+            let kernel = machine();
             let before = settled(kernel.state());
             let (_base, directory, journal) = journal(&kernel);
             let begin = kernel.calls().len();
@@ -210,7 +220,7 @@ fn whatever_fails_and_wherever_we_die_no_group_stays() {
             kernel.clear_faults();
             kernel.restart();
             recover_dead(&kernel, &directory).unwrap();
-            assert_eq!(settled(kernel.state()), before, "version {version}, call {at}, dies: {dies}");
+            assert_eq!(settled(kernel.state()), before, "{version}, call {at}, dies: {dies}");
             if is_made && calls <= at {
                 assert_eq!(said.unwrap(), [""; 0], "nothing failed");
                 reached_the_end = true;
@@ -309,5 +319,60 @@ fn groups_have_the_cpus_that_they_are_given() {
     assert!(others.contains("group.two was given CPUs 0 and has CPUs 0-1"), "{others}");
     assert_eq!(settled(kernel.state()), before, "as it was");
     let none = refused(&machine(1), "0");
-    assert!(none.contains("version 2 with the `cpuset` controller"), "{none}");
+    assert!(none.contains("need the `cpuset` controller"), "{none}");
+}
+
+const CPUSETS: &str = "/sys/fs/cgroup/cpuset";
+
+/// Version 1 with both controllers, each with a hierarchy of its own.
+fn with_cpusets() -> ScriptedKernel {
+    let kernel = machine(1);
+    let mounts = format!("cgroup {} cgroup rw,cpu 0 0\ncgroup {CPUSETS} cgroup rw,cpuset 0 0\n", TOP[0]);
+    kernel.add_file("/proc/mounts", &mounts);
+    kernel.add_file("/proc/self/cgroup", "4:cpuset:/\n3:cpu:/\n");
+    let files = [
+        ("tasks", ""),
+        ("cgroup.procs", ""),
+        ("cpuset.cpus", ""),
+        ("cpuset.mems", ""),
+        ("cpuset.effective_cpus", "0"),
+    ];
+    for (file, text) in
+        [("tasks", ""), ("cgroup.procs", ""), ("cpuset.effective_cpus", "0-1"), ("cpuset.mems", "0\n")]
+    {
+        kernel.add_file(format!("{CPUSETS}/{file}"), text);
+    }
+    kernel.add_template(CPUSETS, &files);
+    kernel
+}
+
+/// Of version 1 a group has a directory in each hierarchy, and whoever is in it is in both.
+#[test]
+fn cpusets_of_version_1_are_made_beside_the_groups() {
+    let all = vec![
+        Group { cpus: Some("0".parse().unwrap()), ..Group::new("ui") },
+        Group { parent: Some("ui".to_owned()), ..Group::new("inner") },
+    ];
+    let kernel = with_cpusets();
+    let before = settled(kernel.state());
+    let (_base, _directory, of_one) = journal(&kernel);
+    let mut groups = ControlGroups::make(&kernel, &of_one, &all).unwrap();
+    let in_inner = groups.entered("inner").unwrap();
+    let files = kernel.state().files;
+    let list = |below: &str| {
+        let mut lists =
+            files.iter().filter(|(path, _)| path.starts_with(below) && path.ends_with("surety-inner/tasks"));
+        lists.next().map(|(_, text)| text.clone()).unwrap_or_default()
+    };
+    let own = kernel.own_tid().to_string();
+    assert!(list(TOP[0]).contains(&own) && list(CPUSETS).contains(&own), "in both");
+    let of_inner =
+        |file: &str| files.iter().find(|(path, _)| path.ends_with(format!("surety-inner/{file}"))).unwrap();
+    assert_eq!(["cpuset.cpus", "cpuset.mems"].map(|file| of_inner(file).1.as_str()), ["0", "0"]);
+    drop(in_inner);
+    assert_eq!(groups.in_words()["group.ui"], "weight 100, CPUs 0 (control groups, version 1)");
+    assert_eq!(groups.in_words()["group.inner"], "weight 100 (control groups, version 1)");
+    assert_eq!(groups.close(), Vec::<String>::new());
+    drop(groups);
+    assert_eq!(settled(kernel.state()), before, "as it was");
 }

@@ -169,7 +169,7 @@ mod tests {
     fn machine(mounts: &str, has_budgets: bool) -> ScriptedKernel {
         let kernel = ScriptedKernel::new(1);
         kernel.add_file("/proc/mounts", mounts);
-        kernel.add_file("/proc/self/cgroup", "1:cpu:/\n0::/\n");
+        kernel.add_file("/proc/self/cgroup", "2:cpuset:/\n1:cpu:/\n0::/\n");
         kernel.add_file("/sys/fs/cgroup/cgroup.procs", "");
         kernel.add_file("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n");
         if has_budgets {
@@ -196,6 +196,7 @@ mod tests {
         let round_robin_load = format!("{load}\npolicy = \"rr:3\"");
         let with_cpus = jobs.clone() + "\n[[group]]\nname = \"two\"\ncpus = \"0-1\"";
         let none = "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"".to_owned();
+        let with_cpusets = format!("{V1}cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n");
         for (mounts, has_budgets, has_journal, text, says) in [
             (V1, true, true, &jobs, None),
             (V2, false, true, &jobs, None),
@@ -212,7 +213,8 @@ mod tests {
             ("", false, true, &load, Some("no control groups with the `cpu` controller")),
             ("", false, false, &none, None),
             (V2, false, true, &with_cpus, None),
-            (V1, false, true, &with_cpus, Some("CPUs of a group need control groups of version 2")),
+            (with_cpusets.as_str(), false, true, &with_cpus, None),
+            (V1, false, true, &with_cpus, Some("CPUs of a group need the `cpuset` controller")),
         ] {
             let refused = refusal(&machine(mounts, has_budgets), has_journal, text);
             match says {

@@ -15,6 +15,7 @@ mod command_line;
 mod decode;
 pub mod disks;
 pub mod environment;
+pub mod fills;
 mod groups;
 pub mod interpacket;
 mod interrupts;

@@ -217,7 +217,7 @@ impl Place<'_> {
             }
             Ok(look)
         };
-        let (run, look) = self.both(|| Ok(body.run(&gate, &window, marker)), spin)?;
+        let (run, look) = self.both(|| Ok(body.run(&gate, &window, marker, body.fillers())), spin)?;
         let seen = gaps.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok((run, Gaps { seen, look, window }))
     }

@@ -351,9 +351,12 @@ impl Stage<'_> {
             return Err(self.unsupported(task, why));
         };
         let (gate, marker) = (Arc::clone(&self.gate), self.marker.clone());
-        let run = move || match gate.wait_on(turn) {
-            Some(window) => body.run(&gate, &window, marker.as_ref()),
-            None => body.not_run(),
+        let run = move || {
+            let fillers = body.fillers();
+            match gate.wait_on(turn) {
+                Some(window) => body.run(&gate, &window, marker.as_ref(), fillers),
+                None => body.not_run(),
+            }
         };
         let slack = task.timer_slack.unwrap_or(SLACK);
         let (tid, handle) = spawn_with_slack(&task.name, &self.gate, slack, run)?;

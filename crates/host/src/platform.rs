@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use surety_kernel::facts::{MachineFacts, SchedulerFacts, ServersFound};
+use surety_kernel::facts::{MachineFacts, SchedulerFacts, ServerFound, ServersFound};
 use surety_kernel::root_domains::RootDomains;
-use surety_model::platform::{Enforcement, FairServer, Platform, RealtimeLimit, Reclaiming};
+use surety_model::platform::{Enforcement, ExtServer, FairServer, Platform, RealtimeLimit, Reclaiming};
 use surety_units::{Bandwidth, CpuSet, Nanos};
 
 /// The platform of the running kernel, from what it says of itself; where it says nothing, the defaults of a current
@@ -32,8 +32,9 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
             Enforcement::Tick(tick)
         },
         base_slice: scheduler.base_slice.unwrap_or(known.base_slice),
-        fair_server: has_server.then_some(FairServer::DEFAULT),
+        fair_server: shown(scheduler, "fair").unwrap_or(has_server.then_some(FairServer::DEFAULT)),
         fair_server_charged: scheduler.deadline_servers_charged != Some(0),
+        ext_server: booked_for_ext(scheduler, release),
         realtime_limit: limit
             .filter(|_| !has_server || scheduler.rt_throttles != Some(false))
             .map(|(runtime, period)| RealtimeLimit { runtime, period }),
@@ -45,6 +46,68 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
     // One domain that is not the first CPUs of the machine is told by its CPUs, too: a thread has to be put there.
     let is_whole = domains.len() == 1 && facts.cpus.online == domains.first().copied();
     if is_whole { platform } else { platform.with_root_domains(domains) }
+}
+
+/// The server for these threads that debugfs shows; `Some(None)`: it is switched off; `None`: it shows none.
+fn shown(scheduler: &SchedulerFacts, serves: &str) -> Option<Option<FairServer>> {
+    let found = scheduler.deadline_server_parameters.iter().find(|server| server.serves == serves)?;
+    let ServerFound { runtime, period, .. } = *found;
+    Some(runtime.is_positive().then_some(FairServer { runtime, period }))
+}
+
+/// When a kernel books the server of sched_ext: by its release, and what debugfs shows. One that older kernels have counts as booked from the
+/// boot on, as on those that had it first.
+fn rule_of_ext(scheduler: &SchedulerFacts, release: &str) -> ExtServer {
+    let is_there = match scheduler.deadline_servers_found {
+        ServersFound::Counted => Some(scheduler.deadline_servers > 1),
+        ServersFound::Assumed => None,
+    };
+    match (is_there, ExtServer::of_release(release)) {
+        (Some(false), _) => ExtServer::None,
+        (Some(true), ExtServer::None) => ExtServer::SinceBoot,
+        (_, rule) => rule,
+    }
+}
+
+/// What admission books for sched_ext: as was tried, else by the kernel's rule.
+fn booked_for_ext(scheduler: &SchedulerFacts, release: &str) -> Option<FairServer> {
+    let is_booked = match scheduler.deadline_servers_charged {
+        Some(charged) => charged > 1,
+        None => match rule_of_ext(scheduler, release) {
+            ExtServer::None => false,
+            ExtServer::SinceBoot => true,
+            ExtServer::WhileLoaded => scheduler.sched_ext,
+        },
+    };
+    shown(scheduler, "ext").unwrap_or(Some(FairServer::DEFAULT)).filter(|_| is_booked)
+}
+
+/// Whether reservations are charged for the server of sched_ext, and why; `None` where the kernel has none.
+fn ext_in_words(scheduler: &SchedulerFacts, release: &str) -> Option<String> {
+    let rule = rule_of_ext(scheduler, release);
+    if rule == ExtServer::None {
+        return None;
+    }
+    let is_booked = booked_for_ext(scheduler, release).is_some();
+    let why = match (scheduler.deadline_servers_charged, rule, scheduler.sched_ext) {
+        (Some(_), ..) => "tried",
+        (None, ExtServer::SinceBoot, _) => "from the boot on, by the kernel's release",
+        (None, _, true) => "a scheduler is loaded",
+        (None, _, false) => "no scheduler is loaded",
+    };
+    let said = if is_booked { "charged" } else { "not charged" };
+    Some(format!("yes{}, {said} to reservations ({why})", parameters_in_words(scheduler, "ext")))
+}
+
+/// `, 20ms in 1s (read)` where a server is not as kernels make it.
+fn parameters_in_words(scheduler: &SchedulerFacts, serves: &str) -> String {
+    match shown(scheduler, serves) {
+        Some(Some(server)) if server != FairServer::DEFAULT => {
+            format!(", {} in {} (read)", server.runtime.to_exact_string(), server.period.to_exact_string())
+        }
+        Some(None) => ", switched off (read)".to_owned(),
+        _ => String::new(),
+    }
 }
 
 /// What a reader needs to judge numbers measured here, by name.
@@ -71,6 +134,10 @@ pub fn environment_of(facts: &MachineFacts) -> BTreeMap<String, String> {
     say("autogroup", scheduler.autogroup.map(yes));
     say("session", scheduler.own_session.map(|s| s.to_string()));
     say("fair server", Some(servers_in_words(scheduler)));
+    let release = facts.kernel_release.as_deref().unwrap_or_default();
+    if let Some(words) = ext_in_words(scheduler, release) {
+        say("ext server", Some(words));
+    }
     say("realtime throttling", Some(throttling_in_words(scheduler)));
     say("budgets end", Some(scheduler.budget_end.in_words(scheduler.tick)));
     say("sched_ext enabled", Some(format!("{} (read)", yes(scheduler.sched_ext))));
@@ -95,7 +162,7 @@ pub(crate) fn servers_in_words(scheduler: &SchedulerFacts) -> String {
             .to_owned(),
     };
     let number = if count == 1 { String::new() } else { format!("{count}, ") };
-    format!("yes ({number}{found}), {charged}")
+    format!("yes ({number}{found}){}, {charged}", parameters_in_words(scheduler, "fair"))
 }
 
 /// Whether realtime threads are stopped, after how long, and how that was found.
@@ -156,6 +223,62 @@ mod tests {
         let said = environment_of(&facts);
         assert!(said["budgets end"].starts_with("on a timer: tried, a budget of 500us"), "{said:?}");
         assert_eq!(said["fair server"], "yes (counted), not charged to reservations (tried)");
+    }
+
+    /// By `e7b63427fdb4` from 7.2 on; 7.2.13 in the lab has both directories, takes 94.8 % of a CPU and refuses 95.1 %.
+    #[test]
+    fn the_server_of_sched_ext_is_charged_as_the_kernel_books_it() {
+        let mut facts = MachineFacts::read(&ScriptedKernel::new(1));
+        let counted = ServersFound::Counted;
+        let assumed = ServersFound::Assumed;
+        for (release, found, servers, loaded, charged, booked) in [
+            ("7.2.13", counted, 2, false, None, 1),
+            ("7.2.13", counted, 2, true, None, 2),
+            ("7.2.13", assumed, 1, false, None, 1),
+            ("7.2.13", assumed, 1, true, None, 2),
+            ("7.0.4", counted, 2, false, None, 2),
+            ("7.1.2", assumed, 1, false, None, 2),
+            ("7.1.2", counted, 1, false, None, 1),
+            ("7.1.2", counted, 2, false, Some(1), 1),
+            ("7.2.13", counted, 2, false, Some(2), 2),
+            ("6.18.1", counted, 2, false, None, 2),
+            ("6.18.1", assumed, 1, false, None, 1),
+        ] {
+            facts.kernel_release = Some(release.to_owned());
+            let scheduler = &mut facts.scheduler;
+            (scheduler.deadline_servers_found, scheduler.deadline_servers) = (found, servers);
+            (scheduler.sched_ext, scheduler.deadline_servers_charged) = (loaded, charged);
+            let platform = platform_of(&facts);
+            let case = format!("{release} {found:?} {servers} {loaded} {charged:?}");
+            assert_eq!(platform.booked_for_servers(), booked * 52_428, "{case}");
+            let said = environment_of(&facts).remove("ext server").unwrap_or_default();
+            assert_eq!(said.contains(", charged"), booked == 2, "{case}: {said}");
+        }
+    }
+
+    #[test]
+    fn servers_are_what_debugfs_shows() {
+        let mut facts = MachineFacts::read(&ScriptedKernel::new(1));
+        facts.kernel_release = Some("7.2.13".to_owned());
+        let scheduler = &mut facts.scheduler;
+        (scheduler.deadline_servers_found, scheduler.deadline_servers) = (ServersFound::Counted, 2);
+        let server = |serves: &str, runtime| ServerFound {
+            serves: serves.to_owned(),
+            runtime: Nanos::from_millis(runtime),
+            period: Nanos::SECOND,
+        };
+        scheduler.deadline_server_parameters = vec![server("ext", 30), server("fair", 200)];
+        let read = platform_of(&facts);
+        assert_eq!((read.booked_for_servers(), read.ext_server), (209_715, None));
+        assert!(environment_of(&facts)["fair server"].starts_with("yes (2, counted), 200ms in 1s (read), "));
+        facts.scheduler.sched_ext = true;
+        assert_eq!(platform_of(&facts).booked_for_servers(), 209_715 + 31_457);
+        assert_eq!(
+            environment_of(&facts)["ext server"],
+            "yes, 30ms in 1s (read), charged to reservations (a scheduler is loaded)"
+        );
+        facts.scheduler.deadline_server_parameters = vec![server("ext", 50), server("fair", 0)];
+        assert_eq!(platform_of(&facts).fair_server, None);
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //! is ready to run. Readiness begins with the request to wake.
 //!
 //! A thread that was last seen on a CPU on which another is found now has left it unseen; it counts as asleep until it
-//! shows again, so nothing is invented to its advantage.
+//! shows again, so nothing is invented to its advantage. A thread that was ready and is found on a CPU that idled, without a switch
+//! to it (some kernels leave those out), has been there since the last event of that CPU, or since it was ready: the earliest
+//! it can have been, as with jobs ([`surety_trace`]'s inference).
 
 use std::collections::BTreeMap;
 
@@ -85,7 +87,15 @@ pub(crate) struct ProgramThreads {
     lives: Vec<Life>,
     now: BTreeMap<Tid, usize>,
     counts: Vec<Count>,
-    cpus: Vec<Option<usize>>,
+    cpus: Vec<OfCpu>,
+}
+
+/// A CPU: whose thread is on it, its last event, and whether it idled then.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfCpu {
+    occupant: Option<usize>,
+    last: Nanos,
+    idles: bool,
 }
 
 impl ProgramThreads {
@@ -148,14 +158,14 @@ impl ProgramThreads {
             }
         }
         if let Place::On(cpu) = before
-            && let Some(occupant) = self.cpus.get_mut(cpu).filter(|o| **o == Some(index))
+            && let Some(of_cpu) = self.cpus.get_mut(cpu).filter(|of| of.occupant == Some(index))
         {
-            *occupant = None;
+            of_cpu.occupant = None;
         }
         if let Place::On(cpu) = place
-            && let Some(occupant) = self.cpus.get_mut(cpu)
+            && let Some(of_cpu) = self.cpus.get_mut(cpu)
         {
-            *occupant = Some(index);
+            of_cpu.occupant = Some(index);
         }
         if let Some(life) = self.lives.get_mut(index) {
             if matches!(before, Place::On(_)) {
@@ -168,6 +178,8 @@ impl ProgramThreads {
     /// Adds up what a program had until now.
     fn settle(&mut self, program: usize, at: Nanos) {
         let Some(count) = self.counts.get(program).copied() else { return };
+        // What is inferred may lie before what another thread of it did.
+        let at = at.max(count.since);
         let span = self.inside(count.since, at);
         if let Some(entry) = self.counts.get_mut(program) {
             entry.since = at;
@@ -197,15 +209,19 @@ impl ProgramThreads {
             return;
         }
         if self.cpus.len() <= cpu {
-            self.cpus.resize(cpu + 1, None);
+            self.cpus.resize(cpu + 1, OfCpu::default());
         }
         let index = self.now.get(&current).copied();
-        let before = self.cpus.get(cpu).copied().flatten();
-        if let Some(gone) = before.filter(|b| Some(*b) != index) {
+        let Some(OfCpu { occupant, last, idles }) = self.cpus.get(cpu).copied() else { return };
+        if let Some(gone) = occupant.filter(|b| Some(*b) != index) {
             self.put(gone, Place::Asleep, at);
         }
-        if let Some(index) = index {
-            self.put(index, Place::On(cpu), at);
+        if let Some((index, life)) = index.and_then(|index| Some((index, self.lives.get(index)?))) {
+            let since = if idles && life.place == Place::Ready { last.max(life.since) } else { at };
+            self.put(index, Place::On(cpu), since);
+        }
+        if let Some(of_cpu) = self.cpus.get_mut(cpu) {
+            (of_cpu.last, of_cpu.idles) = (at, current == Tid::IDLE);
         }
     }
 
@@ -272,6 +288,9 @@ impl TraceSink for ProgramThreads {
                         life.comm = next_comm;
                     }
                     self.found(cpu, next, at);
+                }
+                if let Some(of_cpu) = self.cpus.get_mut(cpu) {
+                    of_cpu.idles = next == Tid::IDLE;
                 }
             }
             EventKind::Waking(woken) | EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => {
@@ -420,6 +439,37 @@ mod tests {
         let seen: Vec<_> = programs_seen[0].threads.iter().map(|t| (t.tid.0, t.role.rank, t.run)).collect();
         assert_eq!(seen, [(100, 0, ms(9)), (101, 0, ms(0)), (102, 1, ms(20)), (103, 2, ms(10))]);
         assert_eq!(programs_seen[0].busiest().map(|role| role.rank), Some(1));
+    }
+
+    /// 6.18 in a virtual machine: the thread is woken on an idle CPU, and the next event is its own.
+    #[test]
+    fn a_switch_from_idle_that_was_not_recorded_begins_a_thread_s_time() {
+        let mut s = script();
+        s.at(9, 1, 0, EventKind::IrqExit { irq: 1 });
+        s.wake(10, 100); // on CPU 1
+        s.at(11, 1, 0, EventKind::IrqExit { irq: 1 });
+        s.at(19, 0, 7, EventKind::IrqExit { irq: 1 });
+        s.switch(25, 1, (100, SLEEPS), 0);
+        // Ready since 30, the idle CPU's last event is older.
+        s.at(28, 0, 0, EventKind::IrqExit { irq: 1 });
+        s.wake(30, 100);
+        s.at(35, 0, 100, EventKind::IrqExit { irq: 1 });
+        s.switch(45, 0, (100, SLEEPS), 7);
+        // Nobody saw it ready: nothing is invented.
+        s.at(60, 0, 100, EventKind::IrqExit { irq: 1 });
+        s.switch(61, 0, (100, SLEEPS), 7);
+        // Another thread had the CPU: when it left is not known.
+        s.wake(70, 100);
+        s.at(75, 0, 100, EventKind::IrqExit { irq: 1 });
+        s.switch(76, 0, (100, SLEEPS), 0);
+        // The switch to idle was recorded, and is the CPU's last event.
+        s.wake(80, 100);
+        s.at(85, 0, 100, EventKind::IrqExit { irq: 1 });
+        s.switch(86, 0, (100, SLEEPS), 7);
+        let programs_seen = s.program_threads.finish();
+        let ms = Nanos::from_millis;
+        assert_eq!(programs_seen[0].threads[0].run, ms(14 + 15 + 1 + 1 + 6));
+        assert_eq!(programs_seen[0].busy, ms(37));
     }
 
     #[test]

@@ -20,10 +20,11 @@ use surety_model::activation::{Activations, Stamp, again_key, draw_key, run_key}
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{JobMarker, JobUse};
 use surety_model::record::JobOutcome;
-use surety_model::workload::{Course, Cursor, Phase, Schedule, Task, TaskBody, Timer, Work, leaves};
+use surety_model::workload::{Course, Cursor, Fill, Phase, Schedule, Task, TaskBody, Timer, Work, leaves};
 use surety_units::{CpuSet, Nanos};
 
 use crate::chains::{Chains, Handled, Place, Seat};
+use crate::fills::Fillers;
 use crate::meter::{Metered, ShareMeter};
 use crate::shared::SharedObjects;
 use crate::window::{Gate, Window};
@@ -80,6 +81,7 @@ enum Step {
     NotifyAll(usize),
     Barrier(usize),
     Yield,
+    Fill(Fill),
     Cpus(CpuSet),
     Become(SchedAttr),
 }
@@ -141,8 +143,26 @@ impl TaskBodySpec {
         self.place.as_ref().is_some_and(|place| place.is_fed)
     }
 
-    /// Runs the task in the calling thread until the window ends.
-    pub fn run(&self, gate: &Gate, window: &Window, marker: Option<&Marker>) -> TaskRun {
+    /// What its steps write from and to; made before the run begins, so that no job pays for it.
+    pub fn fillers(&self) -> Result<Fillers, String> {
+        Fillers::of(self.steps.iter().map(|step| match step {
+            Step::Fill(fill) => Some(fill),
+            _ => None,
+        }))
+    }
+
+    /// Runs the task in the calling thread until the window ends, with its [fillers](TaskBodySpec::fillers).
+    pub fn run(
+        &self,
+        gate: &Gate,
+        window: &Window,
+        marker: Option<&Marker>,
+        fillers: Result<Fillers, String>,
+    ) -> TaskRun {
+        let fillers = match fillers {
+            Ok(fillers) => fillers,
+            Err(why) => return TaskRun { trouble: Some(why), ..self.not_run() },
+        };
         let seat = self.place.as_ref().map(|place| Seat::of(self.shared.chains(), place));
         let room = match seat.as_ref().filter(|_| self.is_fed()) {
             Some(seat) => seat.room() as u64,
@@ -157,6 +177,7 @@ impl TaskBodySpec {
             held: Vec::with_capacity(self.steps.len()),
             cursor: self.course.cursor(),
             timers: vec![None; self.steps.len()],
+            fillers,
             own: Arc::default(),
             seat,
             left: None,
@@ -241,6 +262,7 @@ fn steps_of(phases: &[Phase], key: &str, shared: &SharedObjects) -> Option<Vec<S
             Phase::NotifyAll(name) => Step::NotifyAll(shared.condition_named(name)?),
             Phase::Barrier(name) => Step::Barrier(shared.barrier_named(name)?),
             Phase::Yield => Step::Yield,
+            Phase::Fill(fill) => Step::Fill(fill.clone()),
             Phase::Cpus(cpus) => Step::Cpus(cpus.unwrap_or(shared.cpus())),
             Phase::Become(schedule) => Step::Become(attr_of_schedule(schedule)),
             Phase::Loop { .. } => return None,
@@ -277,6 +299,8 @@ struct Thread<'a> {
     cursor: Cursor,
     /// Its timers, in workload time, where they were used.
     timers: Vec<Option<Nanos>>,
+    /// What its steps write, by their places.
+    fillers: Fillers,
     /// What it waits for at conditions and barriers.
     own: Arc<Event>,
     /// Where chains deliver to it.
@@ -333,6 +357,7 @@ impl Thread<'_> {
                     end = Some((now, used));
                     used >= target
                 }
+                Step::Fill(..) => self.fill(taken.leaf),
                 ref step => self.step(step, body),
             };
             if !done {
@@ -357,7 +382,7 @@ impl Thread<'_> {
     fn step(&mut self, step: &Step, body: &TaskBodySpec) -> bool {
         let shared = &body.shared;
         match *step {
-            Step::Run(..) => true,
+            Step::Run(..) | Step::Fill(..) => true,
             Step::Busy(length) => self.keep_busy(length),
             Step::Sleep(length) => self.sleep_until(clock::monotonic().saturating_add(length)),
             Step::Timer(timer, period, absolute) => {
@@ -403,6 +428,20 @@ impl Thread<'_> {
                 true
             }
         }
+    }
+
+    /// Writes what the step of this place writes; false when the run ended meanwhile, or the file takes it not.
+    fn fill(&mut self, step: usize) -> bool {
+        let Thread { fillers, time, meter, gate, window, trouble, .. } = self;
+        let done = fillers.fill(step, || {
+            let (now, _) = time.now();
+            meter.look(now);
+            !gate.is_over(window, now)
+        });
+        done.unwrap_or_else(|why| {
+            *trouble = Some(why);
+            false
+        })
     }
 
     /// Is scheduled otherwise; false when the run ended before it could be, or the kernel did something else.
@@ -536,7 +575,7 @@ mod tests {
         let body = TaskBodySpec::of(&task, 0, 1, &Arc::default()).unwrap();
         let gate = Gate::default();
         let window = Window::new(clock::monotonic() + ms(2), Nanos::ZERO, ms(50));
-        let run = body.run(&gate, &window, None);
+        let run = body.run(&gate, &window, None, body.fillers());
         assert!(!run.stamps.is_empty() && run.stamps.len() <= 10, "{}", run.stamps.len());
         for stamp in run.stamps.iter().filter(|s| s.completion.is_some()) {
             assert!(stamp.execution >= ms(1));
@@ -572,7 +611,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             let gate = Gate::default();
             let window = Window::new(clock::monotonic() + ms(2), Nanos::ZERO, Nanos::SECOND);
-            let run = body.run(&gate, &window, None);
+            let run = body.run(&gate, &window, None, body.fillers());
             (
                 run.trouble,
                 kernel.affinity(Tid(0)).unwrap(),

@@ -188,3 +188,22 @@ fn threads_stay_on_their_cpus_or_are_refused() {
         HostWorld::new(&RealKernel::new(), None).run(&workload, &options, &mut Unobserved).unwrap_err();
     assert!(refusal.to_string().contains("1023"), "{refusal}");
 }
+
+/// What bytes take, a machine says. They take CPU time, and the same pass without them takes less.
+#[test]
+fn bytes_are_written_and_take_time() {
+    let pass = "\"run\": 200, \"sleep\": 2000";
+    let record = play(&format!(
+        "{{ \"tasks\": {{ \"w\": {{ \"mem\": 50000000, \"iorun\": 100000, {pass} }}, \"n\": {{ {pass} }} }} }}"
+    ));
+    let [(written, _, with), (plain, _, without)] = ["w", "n"].map(|name| passes(&record, name));
+    assert!(written > 3 && plain > 3, "{written} {plain}");
+    assert!(with > without, "50 MB in {with} ms, without {without}");
+    let text = "{ \"tasks\": { \"t\": { \"iorun\": 1, \"run\": 1 } }, \"global\": { \"io_device\": \"/proc/nothing\" } }";
+    let record = play(text);
+    assert!(
+        record.degraded.iter().any(|why| why.contains("/proc/nothing cannot be written")),
+        "{:?}",
+        record.degraded
+    );
+}

@@ -1,8 +1,9 @@
-//! Control groups of the `cpu` controller, and of `cpuset` where they are of version 2: where the caller may make them, and what is written into them.
+//! Control groups of the `cpu` and `cpuset` controllers: where the caller may make them, and what is written into them.
 //!
-//! Version 1 has a hierarchy of its own for the controller, whose groups take single threads (`tasks`). Version 2 has one
-//! hierarchy: groups that divide the threads of one process are *threaded*, and their parent gives its children the controller
-//! (`Documentation/admin-guide/cgroup-v2.rst`). Groups are made in the caller's own group, so that its threads without a
+//! Version 1 has a hierarchy for each controller, whose groups take single threads (`tasks`): a group with CPUs of its own has a
+//! directory in both, and a new cpuset has neither CPUs nor memory until they are written (`Documentation/admin-guide/cgroup-v1/cpusets.rst`).
+//! Version 2 has one hierarchy: groups that divide the threads of one process are *threaded*, and their parent gives its children
+//! the controllers (`Documentation/admin-guide/cgroup-v2.rst`). Groups are made in the caller's own group, so that its threads without a
 //! group stand beside them.
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,11 @@ const CPU: &str = "cpu";
 
 /// The controller of which CPUs a group has.
 const CPUSET: &str = "cpuset";
+
+const CPUS: &str = "cpuset.cpus";
+const MEMORY: &str = "cpuset.mems";
+/// The CPUs that threads of a cpuset of version 1 may use.
+const V1_EFFECTIVE: &str = "cpuset.effective_cpus";
 
 /// The file by which a group of version 2 gives its children controllers.
 pub const GIVEN: &str = "cgroup.subtree_control";
@@ -39,6 +45,8 @@ pub struct CpuHierarchy {
     pub version: Version,
     /// The group of this process, in which others are made.
     pub top: PathBuf,
+    /// The same in the hierarchy of cpusets, of version 1 where one is mounted.
+    pub cpusets: Option<PathBuf>,
 }
 
 /// What a group has. Times are whole microseconds where the kernel said them.
@@ -49,7 +57,7 @@ pub struct GroupSettings {
     pub quota: Option<GroupQuota>,
     /// `cpu.idle`.
     pub idle: bool,
-    /// `cpuset.cpus`, of version 2; `None`: all of the group it is in.
+    /// `cpuset.cpus`; `None`: all of the group it is in.
     pub cpus: Option<CpuSet>,
 }
 
@@ -81,11 +89,17 @@ impl CpuHierarchy {
         let mounts: Vec<Mount<'_>> = mounts.lines().filter_map(Mount::parse).collect();
         if let Some(mount) = mounts.iter().find(|mount| mount.has(CPU)) {
             let top = mount.below(group::own_group(&own, CPU)?, kernel);
-            return Some(CpuHierarchy { version: Version::V1, top });
+            let cpusets = mounts.iter().find(|mount| mount.has(CPUSET));
+            let cpusets =
+                cpusets.zip(group::own_group(&own, CPUSET)).map(|(mount, own)| mount.below(own, kernel));
+            return Some(CpuHierarchy { version: Version::V1, top, cpusets });
         }
         let top = mounts.iter().find(|mount| mount.is_unified)?.below(group::own_group(&own, "")?, kernel);
-        lists(kernel, &top.join("cgroup.controllers"), CPU)
-            .then_some(CpuHierarchy { version: Version::V2, top })
+        lists(kernel, &top.join("cgroup.controllers"), CPU).then_some(CpuHierarchy {
+            version: Version::V2,
+            top,
+            cpusets: None,
+        })
     }
 
     /// Whether groups are made in the topmost one, whose threads autogroup puts into groups of their sessions. Of version 1 it alone
@@ -97,9 +111,36 @@ impl CpuHierarchy {
         }
     }
 
-    /// Whether groups may have CPUs of their own here. Of version 1 these are another hierarchy, in which nothing is made.
+    /// Whether groups may have CPUs of their own here.
     pub fn has_cpusets(&self, kernel: &dyn Kernel) -> bool {
-        self.version == Version::V2 && lists(kernel, &self.top.join("cgroup.controllers"), CPUSET)
+        match self.version {
+            Version::V1 => self.cpusets.is_some(),
+            Version::V2 => lists(kernel, &self.top.join("cgroup.controllers"), CPUSET),
+        }
+    }
+
+    /// Gives a new cpuset of version 1 the memory of the one around it, and these CPUs as far as that one has them; all of them where
+    /// none are given.
+    ///
+    /// # Errors
+    /// EIO where what is around it cannot be read, EINVAL where none of the CPUs are in it.
+    pub fn set_cpuset(
+        &self,
+        kernel: &dyn Kernel,
+        cpuset: &Path,
+        around: &Path,
+        cpus: Option<CpuSet>,
+    ) -> Result<(), KernelError> {
+        let there =
+            self.cpus_in(kernel, around, V1_EFFECTIVE)?.ok_or_else(|| unreadable(around, V1_EFFECTIVE))?;
+        let cpus = cpus.map_or(there, |cpus| cpus.intersection(&there));
+        if cpus.is_empty() {
+            let file = cpuset.join(CPUS).display().to_string();
+            return Err(KernelError::new(Operation::Write, file, libc::EINVAL));
+        }
+        let memory = kernel.read_text(&around.join(MEMORY))?;
+        kernel.write_text(&cpuset.join(MEMORY), memory.trim())?;
+        kernel.write_text(&cpuset.join(CPUS), &cpus.to_string())
     }
 
     /// What of this is written to [`GIVEN`] of a group before its children have the controller of weights, and that of CPUs where it is
@@ -112,12 +153,13 @@ impl CpuHierarchy {
         missing.map(|controller| format!("+{controller}")).collect()
     }
 
-    /// The CPUs that threads of a group may use (`cpuset.cpus.effective`); `None` where groups have none of their own.
+    /// The CPUs that threads of a group may use, of version 1 those of its cpuset; `None` where groups have none of their own.
     ///
     /// # Errors
     /// EIO for a text that is no list of CPUs.
     pub fn effective_cpus(&self, kernel: &dyn Kernel, group: &Path) -> Result<Option<CpuSet>, KernelError> {
-        self.cpus_in(kernel, group, "cpuset.cpus.effective")
+        let file = if self.version == Version::V1 { V1_EFFECTIVE } else { "cpuset.cpus.effective" };
+        self.cpus_in(kernel, group, file)
     }
 
     fn cpus_in(&self, kernel: &dyn Kernel, group: &Path, file: &str) -> Result<Option<CpuSet>, KernelError> {
@@ -158,17 +200,23 @@ impl CpuHierarchy {
         kernel.write_text(&group.join(file), &tid.to_string())
     }
 
-    /// Whether a thread is in a group that was made here.
+    /// Whether a thread is in a group that was made here, or in a cpuset of version 1.
     pub fn holds(&self, kernel: &dyn Kernel, group: &Path, tid: Tid) -> bool {
         let text = kernel.read_text(Path::new(&format!("/proc/{tid}/cgroup"))).unwrap_or_default();
-        let controller = if self.version == Version::V1 { CPU } else { "" };
-        let below = group.strip_prefix(&self.top).ok();
+        let cpusets =
+            self.cpusets.as_ref().filter(|top| group.starts_with(top) && !group.starts_with(&self.top));
+        let (top, controller) = match (cpusets, self.version) {
+            (Some(top), _) => (top, CPUSET),
+            (None, Version::V1) => (&self.top, CPU),
+            (None, Version::V2) => (&self.top, ""),
+        };
+        let below = group.strip_prefix(top).ok();
         below
             .zip(group::own_group(&text, controller))
             .is_some_and(|(below, found)| Path::new(found).ends_with(below))
     }
 
-    /// Writes what a new group is to have.
+    /// Writes what a new group is to have; of version 1 the CPUs are its cpuset's ([`CpuHierarchy::set_cpuset`]).
     ///
     /// # Errors
     /// ENOENT for what this kernel has not; EINVAL of version 1 where the quota is more than the parent's.
@@ -203,8 +251,8 @@ impl CpuHierarchy {
         if settings.idle {
             write(IDLE, "1".to_owned())?;
         }
-        if let Some(cpus) = settings.cpus {
-            write("cpuset.cpus", cpus.to_string())?;
+        if let Some(cpus) = settings.cpus.filter(|_| self.version == Version::V2) {
+            write(CPUS, cpus.to_string())?;
         }
         Ok(())
     }
@@ -225,7 +273,7 @@ impl CpuHierarchy {
         optional.filter(|_| is_missing).find(|file| Path::new(&error.object).ends_with(file))
     }
 
-    /// What a group has. A file that this kernel has not says what no group has there.
+    /// What a group has, of version 1 without CPUs. A file that this kernel has not says what no group has there.
     ///
     /// # Errors
     /// EIO for a text that is no setting.
@@ -258,7 +306,10 @@ impl CpuHierarchy {
             })
             .transpose()?;
         let weight = u32::try_from(weight).map_err(|_| unreadable(group, "cpu.shares"))?;
-        let cpus = self.cpus_in(kernel, group, "cpuset.cpus")?;
+        let cpus = match self.version {
+            Version::V1 => None,
+            Version::V2 => self.cpus_in(kernel, group, CPUS)?,
+        };
         Ok(GroupSettings { weight: (!idle).then_some(weight), quota, idle, cpus })
     }
 
@@ -308,16 +359,24 @@ mod tests {
     #[test]
     fn groups_are_made_in_the_own_group_of_the_hierarchy_with_the_controller() {
         let both = format!("{V1}cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n");
-        let found = |version, top: &str| Some(CpuHierarchy { version, top: top.into() });
+        let found = |version, top: &str| Some(CpuHierarchy { version, top: top.into(), cpusets: None });
+        let with_cpusets = format!("{V1}cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n");
         for (mounts, own, wanted) in [
             (V1, "1:cpu:/a\n0::/\n", found(Version::V1, "/sys/fs/cgroup/cpu/a")),
             (both.as_str(), "1:cpu:/\n0::/u\n", found(Version::V1, "/sys/fs/cgroup/cpu")),
+            (
+                with_cpusets.as_str(),
+                "2:cpuset:/b\n1:cpu:/a\n",
+                found(Version::V1, "/sys/fs/cgroup/cpu/a")
+                    .map(|all| CpuHierarchy { cpusets: Some("/sys/fs/cgroup/cpuset/b".into()), ..all }),
+            ),
             (V2, "0::/u\n", found(Version::V2, "/sys/fs/cgroup/u")),
             (V2, "0::/none\n", None),
             ("", "0::/\n", None),
         ] {
             let kernel = kernel(mounts, own);
             kernel.add_file("/sys/fs/cgroup/cpu/a/cgroup.procs", "");
+            kernel.add_file("/sys/fs/cgroup/cpuset/b/cgroup.procs", "");
             for (group, controllers) in [("u", "cpuset cpu io\n"), ("none", "cpuset io\n")] {
                 kernel.add_file(format!("/sys/fs/cgroup/{group}/cgroup.procs"), "");
                 kernel.add_file(format!("/sys/fs/cgroup/{group}/cgroup.controllers"), controllers);
@@ -354,7 +413,7 @@ mod tests {
             for (file, text) in files.iter().zip(defaults) {
                 kernel.add_file(group.join(file), text);
             }
-            let hierarchy = CpuHierarchy { version, top: "/sys/fs/cgroup".into() };
+            let hierarchy = CpuHierarchy { version, top: "/sys/fs/cgroup".into(), cpusets: None };
             let new = GroupSettings { weight: Some(100), ..GroupSettings::default() };
             assert_eq!(hierarchy.read(&kernel, group).unwrap(), new);
             let cpus: Option<CpuSet> = (version == Version::V2).then(|| "0,2-3".parse().unwrap());
@@ -380,10 +439,35 @@ mod tests {
 
     #[test]
     fn a_thread_is_held_by_the_group_its_own_list_names() {
-        let hierarchy = CpuHierarchy { version: Version::V1, top: "/sys/fs/cgroup/cpu".into() };
+        let cpusets = Some("/sys/fs/cgroup/cpuset".into());
+        let hierarchy = CpuHierarchy { version: Version::V1, top: "/sys/fs/cgroup/cpu".into(), cpusets };
         let kernel = kernel(V1, "");
-        kernel.add_file("/proc/7/cgroup", "2:cpuset:/\n1:cpu:/x/surety-1/in\n");
-        let holds = |name: &str| hierarchy.holds(&kernel, &hierarchy.top.join(name), Tid(7));
-        assert_eq!(["surety-1/in", "surety-1", "surety-2"].map(holds), [true, false, false]);
+        kernel.add_file("/proc/7/cgroup", "2:cpuset:/surety-2\n1:cpu:/x/surety-1/in\n");
+        let holds = |name: &str| hierarchy.holds(&kernel, &Path::new("/sys/fs/cgroup").join(name), Tid(7));
+        assert_eq!(["cpu/surety-1/in", "cpu/surety-1", "cpu/surety-2"].map(holds), [true, false, false]);
+        assert_eq!(["cpuset/surety-1/in", "cpuset/surety-2"].map(holds), [false, true]);
+    }
+
+    #[test]
+    fn a_new_cpuset_has_the_memory_around_it_and_no_cpus_beyond() {
+        let kernel = kernel(V1, "");
+        let (around, cpuset) = (Path::new("/sys/fs/cgroup/cpuset"), Path::new("/sys/fs/cgroup/cpuset/g"));
+        for (file, text) in [("cpuset.effective_cpus", "0-2\n"), ("cpuset.mems", "0\n")] {
+            kernel.add_file(around.join(file), text);
+        }
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            kernel.add_file(cpuset.join(file), "\n");
+        }
+        let cpusets = Some(around.to_owned());
+        let hierarchy = CpuHierarchy { version: Version::V1, top: "/sys/fs/cgroup/cpu".into(), cpusets };
+        let made = |cpus: Option<&str>| {
+            let cpus = cpus.map(|cpus| cpus.parse().unwrap());
+            hierarchy.set_cpuset(&kernel, cpuset, around, cpus).map_err(|error| error.errno)?;
+            Ok(["cpuset.mems", "cpuset.cpus"].map(|file| kernel.read_text(&cpuset.join(file)).unwrap()))
+        };
+        let given = |cpus: &str| Ok(["0".to_owned(), cpus.to_owned()]);
+        assert_eq!(made(None), given("0-2"));
+        assert_eq!(made(Some("2-3")), given("2"));
+        assert_eq!(made(Some("3")), Err(libc::EINVAL));
     }
 }

@@ -18,6 +18,7 @@ use crate::sched::{self, SchedPolicy};
 use crate::thread::CAP_IPC_LOCK;
 use crate::tracefs::TracefsAccess;
 use debug::SchedulerDebug;
+pub use debug::ServerFound;
 
 mod budget;
 mod debug;
@@ -109,6 +110,8 @@ pub struct SchedulerFacts {
     pub deadline_servers_found: ServersFound,
     /// How many of them it charges, where that was tried ([`crate::deadline::servers_charged`]); `None`: taken to be all.
     pub deadline_servers_charged: Option<u64>,
+    /// What debugfs shows of them.
+    pub deadline_server_parameters: Vec<ServerFound>,
     /// How budgets of reservations end.
     pub budget_end: BudgetEnd,
     /// Whether shares are first divided between sessions.
@@ -284,7 +287,7 @@ impl Ask<'_> {
             stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(field - 3)?.parse().ok()
         };
         let sched_ext = self.line("/sys/kernel/sched_ext/state").as_deref() == Some("enabled");
-        let SchedulerDebug { servers, throttles } = SchedulerDebug::read();
+        let SchedulerDebug { servers, parameters, throttles } = SchedulerDebug::read();
         let base_slice = match sched::read_attr(Tid(0)).map(|attr| attr.policy) {
             Ok(SchedPolicy::Other { slice, .. }) => slice,
             _ => None,
@@ -299,6 +302,7 @@ impl Ask<'_> {
             deadline_servers: servers.unwrap_or(SERVERS_ASSUMED),
             deadline_servers_found: servers.map_or(ServersFound::Assumed, |_| ServersFound::Counted),
             deadline_servers_charged: None,
+            deadline_server_parameters: parameters,
             budget_end: BudgetEnd::untried(),
             autogroup: self.number(&sysctl("sched_autogroup_enabled")).map(|on| on != 0),
             own_autogroup: self.line("/proc/self/autogroup"),

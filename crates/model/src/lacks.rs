@@ -39,7 +39,11 @@ fn lacking(workload: &Workload, platform: &Platform, version: &FairVersion) -> V
             ),
             Lacks::LatencyNice => (workload.latency_nice(), "latency nice", "leave it out"),
             Lacks::FairServer => {
-                (of_platform(platform.fair_server.is_some()), "fair server", "say `fair-server=off`")
+                if platform.ext_server.is_some() {
+                    (of_platform(true), "ext server", "say `ext-server=off`")
+                } else {
+                    (of_platform(platform.fair_server.is_some()), "fair server", "say `fair-server=off`")
+                }
             }
             Lacks::RealtimeLimit => {
                 (of_platform(platform.realtime_limit.is_some()), "realtime throttling", "say `rt-limit=off`")
@@ -74,6 +78,7 @@ mod tests {
         const ALL: FairVersion = FairVersion {
             scheduler: "none",
             kernels: "1.0",
+            is_cfs: false,
             is_validated: false,
             scales_to: 8,
             lacks: &[

@@ -55,6 +55,29 @@ impl FairServer {
         FairServer { runtime: Nanos::from_millis(50), period: Nanos::from_millis(1000) };
 }
 
+/// When a kernel books the server of sched_ext.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtServer {
+    /// It has none. Before 7.0.
+    None,
+    /// From the boot on, though nothing is loaded (cd959a356205, "sched_ext: Add a DL server for sched_ext tasks"). On 7.0 and 7.1.
+    SinceBoot,
+    /// While a scheduler of BPF is loaded; the fair server's booking is then given back where that takes all fair threads (e7b63427fdb4,
+    /// "sched_ext: Auto-register/unregister dl_server reservations"). From 7.2 on.
+    WhileLoaded,
+}
+
+impl ExtServer {
+    /// The rule of a kernel by its release.
+    pub fn of_release(release: &str) -> ExtServer {
+        match version_of(release) {
+            Some(version) if version >= (7, 2) => ExtServer::WhileLoaded,
+            Some(version) if version >= (7, 0) => ExtServer::SinceBoot,
+            _ => ExtServer::None,
+        }
+    }
+}
+
 /// Realtime throttling of kernels without the fair server: all realtime tasks of a CPU stop for the rest of the
 /// period once they have run this long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,6 +257,10 @@ pub struct Platform {
     /// are made, so deadline tasks may have all of the cap, and the servers act all the same.
     #[serde(default = "charged", skip_serializing_if = "is_charged")]
     pub fair_server_charged: bool,
+    /// What admission books on each CPU for threads of sched_ext: on 7.0 and 7.1 from the boot on, from 7.2 on while a scheduler of BPF
+    /// is loaded ([`ExtServer`]). No thread here is one of those, so the server acts for nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ext_server: Option<FairServer>,
     /// Realtime throttling, where the kernel throttles that way.
     pub realtime_limit: Option<RealtimeLimit>,
     /// Whether realtime threads that throttling stops run on as fair threads of nice 0 until it lets them go on. No kernel does.
@@ -331,6 +358,7 @@ impl Platform {
             base_slice: Nanos::from_micros(700) * i64::from(scale_of(cpus, SCALED_CPUS)),
             fair_server: Some(FairServer::DEFAULT),
             fair_server_charged: true,
+            ext_server: None,
             realtime_limit: None,
             realtime_demoted: false,
             bandwidth_inheritance: false,
@@ -419,20 +447,43 @@ impl Platform {
     /// The profile next to a kernel by its release, for what that kernel does not say of itself: the first CFS of 2.6.23, that of 6.1 up to 6.5,
     /// of EEVDF without fair servers up to 6.11, that protects whole slices up to 6.16, with slices that end on a timer from 7.1.
     pub fn of_release(release: &str, cpus: u32) -> Platform {
-        match version_of(release) {
+        let ext_server =
+            (ExtServer::of_release(release) == ExtServer::SinceBoot).then_some(FairServer::DEFAULT);
+        let known = match version_of(release) {
             Some(_) if numbers_of(release).take(3).eq([2, 6, 23]) => Platform::linux_2_6_23(cpus),
             Some(version) if version < (6, 6) => Platform::linux_6_1(cpus),
             Some(version) if version < (6, 12) => Platform::linux_6_6(cpus),
             Some(version) if version < (6, 17) => Platform::linux_6_12(cpus),
             Some(version) if version >= (7, 1) => Platform::linux_7_2(cpus),
             _ => Platform::linux_6_18(cpus),
-        }
+        };
+        Platform { ext_server, ..known }
     }
 
     /// What admission books on each CPU for its fair server; none where the kernel has none or does not charge it.
     pub fn booked_for_server(&self) -> Option<Bandwidth> {
         let server = self.fair_server.filter(|_| self.fair_server_charged)?;
         Bandwidth::of(server.runtime, server.period)
+    }
+
+    /// The same for threads of sched_ext.
+    pub fn booked_for_ext(&self) -> Option<Bandwidth> {
+        self.ext_server.and_then(|server| Bandwidth::of(server.runtime, server.period))
+    }
+
+    /// What admission books on each CPU for both, kernel units: the kernel rounds each.
+    pub fn booked_for_servers(&self) -> u64 {
+        let both = [self.booked_for_server(), self.booked_for_ext()];
+        both.into_iter().flatten().map(Bandwidth::to_kernel).sum()
+    }
+
+    /// Whose servers admission books, in words: `fair servers`.
+    pub fn servers_in_words(&self) -> &'static str {
+        match (self.booked_for_server(), self.booked_for_ext()) {
+            (Some(_), Some(_)) => "fair and ext servers",
+            (None, Some(_)) => "ext servers",
+            _ => "fair servers",
+        }
     }
 
     /// The same machine with root domains of these many CPUs, numbered one after the other.
@@ -498,6 +549,7 @@ impl Platform {
         } else if self.fair_server.is_none() {
             parts.push("no fair server".to_owned());
         }
+        parts.extend(self.booked_for_ext().map(|_| "an ext server".to_owned()));
         if self.bandwidth_inheritance {
             parts.push("bandwidth inheritance".to_owned());
         }

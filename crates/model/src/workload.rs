@@ -36,7 +36,7 @@ pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
 pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
-pub use phases::{Phase, RaisedEvent, Schedule, Timer, leaves};
+pub use phases::{Fill, Phase, RaisedEvent, Schedule, Timer, fills_mut, leaves};
 pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};
 pub use rights::Rights;
 pub use threads::{ThreadMatch, ThreadRole};

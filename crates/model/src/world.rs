@@ -208,8 +208,11 @@ pub fn refused_kinds(
         .iter()
         .filter_map(|a| why(a.kind.row()).map(|why| unsupported(a.kind.path(a.name), why)))
         .collect();
-    if found.len() == activities.len() {
+    if activities.is_empty() {
         found.push(unsupported("workload".to_owned(), "there is nothing in it to run; add a [[task]]"));
+    } else if found.len() == activities.len() {
+        let why = "nothing is left of it to run: no kind of activity in it is run there; add a [[task]]";
+        found.push(unsupported("workload".to_owned(), why));
     }
     found
 }

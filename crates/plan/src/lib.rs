@@ -42,7 +42,7 @@ use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::workload::{ActivityKind, Instances, Irq, PolicySpec, Task, Workload};
 use surety_model::world::Cancel;
-use surety_units::{Bandwidth, Nanos, Probability};
+use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
 
 pub use profile::{generous_reservation, profile_passes};
 
@@ -410,15 +410,16 @@ fn without_waits(task: &Task, request: Request) -> Result<Request, String> {
     }
 }
 
-/// Why a task cannot be reserved on a machine with `cpus` CPUs, where its threads do not have all of them all the time.
-fn confined(task: &Task, cpus: u32) -> Option<String> {
+/// Why a task cannot be reserved on a machine where its threads do not have all of its CPUs all the time. So no plan has a task with CPUs of its
+/// own, and its check need not ask for them.
+fn confined(task: &Task, platform: &Platform) -> Option<String> {
     // What no kernel has is refused for that.
     if matches!(task.policy, PolicySpec::Simulated { .. }) {
         return None;
     }
     let (what, change) = if matches!(task.instances, Instances::PerCpu(_)) {
         ("instances pinned to one CPU each", "give a number of instances")
-    } else if task.cpus.is_some_and(|own| own.len() < cpus as usize) {
+    } else if task.cpus.is_some_and(|own| !has_all(&own, platform)) {
         ("threads with CPUs of their own", "leave `cpus` out")
     } else if task.changes().0 {
         ("threads whose steps give them CPUs", "leave `cpus` out of its phases")
@@ -429,6 +430,12 @@ fn confined(task: &Task, cpus: u32) -> Option<String> {
         "{what} cannot be reserved: the kernel admits deadline threads only where they may run on every CPU (EPERM), and changes \
          their CPUs no more (EBUSY): {change}, or measure it with `surety run`"
     ))
+}
+
+/// Whether these CPUs are all of a machine's, by their numbers.
+fn has_all(own: &CpuSet, platform: &Platform) -> bool {
+    let all = platform.domains().iter().fold(CpuSet::EMPTY, |all, (cpus, _)| all.union(cpus));
+    *own == all
 }
 
 /// What is asked of one task's reservation.
@@ -449,7 +456,7 @@ impl<'w> Asked<'w> {
     ) -> Asked<'w> {
         let (mut requests, mut refused) = (Vec::new(), Vec::new());
         for promise in &task.promises {
-            let confined = confined(task, options.platform.cpus);
+            let confined = confined(task, &options.platform);
             match confined.map_or_else(|| request(task, promise), Err).and_then(|r| without_waits(task, r)) {
                 Ok(request) => requests.push((*promise, request)),
                 Err(because) => refused.push((*promise, refusal::Refused::plainly(because))),

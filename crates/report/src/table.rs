@@ -401,10 +401,15 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
                 number_of(plan.platform.cpus, "CPU"),
                 plan.platform.name,
                 percent(plan.platform.deadline_cap.as_f64()),
-                // The kernel books its fair servers like deadline tasks.
-                plan.platform.booked_for_server().map_or_else(String::new, |server| {
-                    format!(", the fair server's {} included", percent(server.as_f64()))
-                }),
+                // The kernel books its servers like deadline tasks.
+                [("fair", plan.platform.booked_for_server()), ("ext", plan.platform.booked_for_ext())]
+                    .into_iter()
+                    .filter_map(|(whose, booked)| Some((whose, booked?)))
+                    .map(|(whose, server)| format!(
+                        ", the {whose} server's {} included",
+                        percent(server.as_f64())
+                    ))
+                    .collect::<String>(),
             );
             out += &paragraph(style, "", Tone::Plain, &text);
         }

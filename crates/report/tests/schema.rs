@@ -10,8 +10,8 @@ use serde_json::Value;
 use shared::{plan, records, rows};
 use surety_model::plan::{Plan, PlannedDisk, PlannedStream};
 use surety_model::platform::{
-    CpuSpec, Enforcement, IdleState, OtherReservation, Overheads, RealtimeDemand, RealtimeLimit, TimerRules,
-    Topology,
+    CpuSpec, Enforcement, FairServer, IdleState, OtherReservation, Overheads, RealtimeDemand, RealtimeLimit,
+    TimerRules, Topology,
 };
 use surety_model::record::{CpuTimers, NextLargest};
 use surety_model::reservation::DiskReservation;
@@ -236,6 +236,7 @@ fn plans_read_back_and_are_as_documented() {
     other.platform.overheads = Overheads { switch: cost, wakeup: cost, sleep: cost, tick: cost, timer: cost };
     other.platform.fair_server = None;
     other.platform.fair_server_charged = false;
+    other.platform.ext_server = Some(FairServer::DEFAULT);
     other.platform.root_domains = vec![CpuSet::first(other.platform.cpus)];
     other.reservations[0].root_domains = other.platform.root_domains.clone();
     let (exit_latency, residency) = (Nanos::from_micros(2), Nanos::from_micros(20));

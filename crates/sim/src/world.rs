@@ -451,11 +451,13 @@ impl SimWorld {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
         }
         environment.extend(unvalidated(platform, stage).map(|words| ("unvalidated".to_owned(), words)));
+        environment
+            .extend(build::servers::too_much(stage, cpus).map(|words| ("servers of edf".to_owned(), words)));
         if !platform.features.is_empty() {
             environment.insert("features".to_owned(), platform.features.join(" "));
         }
         if workload.latency_nice().is_some() {
-            let is_cfs = platform.fair_version().is_some_and(|version| version.scheduler.starts_with("cfs"));
+            let is_cfs = platform.fair_version().is_some_and(|version| version.is_cfs);
             let what = if is_cfs { "an offset of wake-up preemption" } else { "a slice" };
             environment.insert("latency_nice".to_owned(), format!("{what}, unvalidated: no kernel has it"));
         }

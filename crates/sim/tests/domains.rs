@@ -205,9 +205,33 @@ fn section() -> impl Strategy<Value = String> {
         3 => (1i64..40).prop_map(|us| format!("work = \"{}us\"\n", us * 100)),
         1 => (10i64..40).prop_map(|ms| format!("work = \"{ms}ms\"\n")),
     ];
-    (policy, 3i64..40, work, 0i64..30).prop_map(|(policy, period, work, start)| {
-        format!("[[task]]\nname = \"NAME\"\n{policy}period = \"{period}ms\"\nstart = \"{start}ms\"\n{work}")
+    let cpus = prop_oneof![3 => Just(""), 1 => Just("cpus = \"0\"\n"), 1 => Just("cpus = \"1\"\n")];
+    (policy, 3i64..40, work, 0i64..30, cpus).prop_map(|(policy, period, work, start, cpus)| {
+        // A reservation has all CPUs.
+        let cpus = if policy.starts_with("reservation") { "" } else { cpus };
+        format!(
+            "[[task]]\nname = \"NAME\"\n{policy}{cpus}period = \"{period}ms\"\nstart = \"{start}ms\"\n{work}"
+        )
     })
+}
+
+/// By hand (`LBF_ALL_PINNED`): an idle CPU that finds only two threads which may not come doubles its interval each time, 2, 4 .. 512 ms or 1, 1,
+/// 2, 4 .. ticks of 4 ms, of which 50 are the longest for two CPUs. So it looks at the ticks 1, 2, 4, 8, 16, 32, 64, 114, 164 and 214. One of the
+/// threads has half of the other CPU, and may use both from 700 ms on: it is taken at tick 214, 856 ms, with 78 of 100 ms done, and ends 22 ms later.
+#[test]
+fn a_cpu_that_finds_only_bound_threads_waits_longer_each_time() {
+    let text = "[[task]]\nname = \"freed\"\nperiod = \"3s\"\n\
+        phases = [{ cpus = \"1\" }, { run = \"350ms\" }, { cpus = \"all\" }, { run = \"100ms\" }]\n\
+        [[task]]\nname = \"bound\"\nperiod = \"3s\"\ncpus = \"1\"\nwork = \"2s\"\n";
+    for topology in [None, Some(Topology::default())] {
+        let platform = Platform { topology, tick_phase: Some(us(500)), ..Platform::linux_6_18(2) };
+        let options = RunOptions { warm_up: ms(0), ..common::options(3, 2) };
+        let record = SimWorld::new(platform).run(&common::workload(text), &options, &mut Unobserved).unwrap();
+        let response =
+            record.activity("freed").and_then(|freed| freed.response.as_ref()?.observed()?.moments.max());
+        let response = response.expect("it ended");
+        assert!((870e6..886e6).contains(&response), "{topology:?}: {response}");
+    }
 }
 
 /// Where CPUs share things is not held against a kernel, and not heeded by MuQSS.
@@ -230,8 +254,9 @@ fn a_record_says_of_domains_that_they_are_unvalidated() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// One domain of two CPUs that is said is that of a machine of which nothing is said, where all threads may use both: two ways to the same decisions, event by event. Of
-    /// more CPUs, one with a lone thread hides another one with room and several from the kernel, and where nothing is said it does not.
+    /// One domain of two CPUs that is said is that of a machine of which nothing is said: two ways to the same decisions, event by event.
+    /// Of more CPUs, one with a lone thread hides another one with room and several from the kernel, and where nothing is said it does
+    /// not.
     #[test]
     fn one_domain_is_one_however_it_is_told(
         sections in proptest::collection::vec(section(), 1..9),

@@ -92,7 +92,7 @@ name   = "back"
 weight = 50
 "#,
         2,
-        0xefd6a95a910a7da7,
+        0x530301f93833b727,
     ),
     (
         "phases with a lock that passes priority on",
@@ -159,7 +159,7 @@ kind  = "spinners"
 count = 2
 "#,
         1,
-        0xb8924cfa01830976,
+        0x6100e7d2a60a1887,
     ),
 ];
 

@@ -248,3 +248,64 @@ fn drawn_sets_have_its_completion_times() {
         ),
     ]);
 }
+
+/// A server that was never idle keeps its budget and its deadline for the next job, and of equal deadlines on two CPUs it is who came last that
+/// is preempted: `c` of the third set keeps its CPU when `e` comes, `a` of the fourth begins beside `e`.
+#[test]
+fn late_jobs_and_equal_deadlines_have_its_completion_times() {
+    let two = &[(2, "edf", "global")];
+    agree(&[
+        (ONE, "b 80 0 3/80 fixed(4,w)", 410, &[("b", &[81, 162, 243, 401])]),
+        (ONE, "a 60 0 2/20 fixed(2,w) fixed(1,w) fixed(4,w)", 300, &[("a", &[61, 122, 201, 262])]),
+        (
+            two,
+            "c 37 0 - fixed(5,w)\n e 20 0 - fixed(4,w)\n f 37 0 - fixed(9,w)",
+            160,
+            &[
+                ("c", &[5, 42, 79, 116, 153]),
+                ("e", &[4, 24, 44, 64, 84, 104, 124, 144]),
+                ("f", &[13, 48, 83, 120, 157]),
+            ],
+        ),
+        (
+            two,
+            "a 100 0 - fixed(15,w)\n b 100 0 - fixed(42,w)\n e 83 0 - fixed(28,w)",
+            250,
+            &[("a", &[15, 115, 215]), ("b", &[57, 153, 242]), ("e", &[28, 111, 194])],
+        ),
+        (
+            two,
+            "b 50+4 0 - fixed(15,w)\n c 100 0 - fixed(10,w)\n d 100 0 - fixed(39,w)",
+            260,
+            &[("b", &[19, 69, 119, 169, 219]), ("c", &[10, 110, 210]), ("d", &[45, 145, 245])],
+        ),
+    ]);
+}
+
+/// Where PARTSim is not held against, because it does not follow its own rule: it takes a server for idle from its zero-lag time rounded down
+/// to a tick on, here 6 instead of `10 - 1 * 10 / 3 = 6.67`, and gives a whole budget to who wakes at 6, so it has 8, 88, 168 and 248 for
+/// `b`; and it leaves a CPU without work while a task sleeps that began with that, so it has 25 for the first job of `d`.
+#[test]
+fn what_it_plays_against_its_rules_is_played_by_them() {
+    agree(&[
+        (ONE, "b 80 0 3/10 fixed(2,w) suspend(4) fixed(2,w)", 260, &[("b", &[11, 91, 171, 251])]),
+        (ONE, "c 80 0 - suspend(19) fixed(1,w)\n d 83 0 - fixed(5,w)", 100, &[("c", &[20]), ("d", &[5, 88])]),
+    ]);
+}
+
+/// Servers that ask for more than the CPUs have that they may use are played, and the record says so, wherever else there is room.
+#[test]
+fn servers_that_are_too_much_for_their_cpus_are_said() {
+    let said = |lines: &str| {
+        let (workload, cpus) = workload(&system(TWO), &taskset(lines));
+        let options = RunOptions { cpus: Some(CpuSet::first(cpus)), ..RunOptions::default() };
+        let world = SimWorld::new(Platform::linux_6_18(cpus));
+        let record = world.run(&workload, &options, &mut Completions::default()).unwrap();
+        record.in_force.environment.get("servers of edf").cloned()
+    };
+    assert_eq!(said("a 100 0 10/20 fixed(5,w)\n b 100 0 10/20 fixed(5,w)\n c 100 1 20/20 fixed(5,w)"), None);
+    assert_eq!(
+        said("a 100 0 10/20 fixed(5,w)\n b 100 1 1/20 fixed(5,w)\n c 100 0 11/20 fixed(5,w)").as_deref(),
+        Some("not admitted: those for CPU 0 ask for 105.0 % of a CPU; budgets come late")
+    );
+}

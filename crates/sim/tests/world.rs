@@ -4,8 +4,10 @@ mod common;
 
 use common::{ms, options, share, simulate, try_simulate, workload, world};
 use surety_model::event::{Event, EventKind, JobMarker};
+use surety_model::platform::Platform;
 use surety_model::verdict::{Outcome, judge};
 use surety_model::world::{Cancel, Observer, RunOptions, Unobserved, World as _, WorldError};
+use surety_sim::SimWorld;
 use surety_units::{CpuSet, Nanos};
 
 const PLAYER: &str = r#"
@@ -57,6 +59,27 @@ fn what_cannot_be_simulated_is_refused_by_name() {
             }
             other => panic!("{object}: {other:?}"),
         }
+    }
+}
+
+/// What admission books for sched_ext is not there for reservations.
+#[test]
+fn a_server_of_sched_ext_leaves_less_to_reservations() {
+    let on = |release: &str, runtime: &str| {
+        let text = format!(
+            "[[task]]\nname = \"a\"\nwork = \"forever\"\nreservation = {{ runtime = \"{runtime}\", period = \"100ms\" }}"
+        );
+        let workload = workload(&text);
+        let options = RunOptions { duration: ms(100), cpus: Some(CpuSet::first(1)), ..RunOptions::default() };
+        SimWorld::new(Platform::of_release(release, 1)).run(&workload, &options, &mut Unobserved)
+    };
+    assert!(on("7.2.13", "94800us").is_ok() && on("7.1.0", "89900us").is_ok());
+    for (release, runtime, whose) in [
+        ("7.2.13", "95100us", "the fair servers' 5.0 %"),
+        ("7.1.0", "90100us", "the fair and ext servers' 10.0 %"),
+    ] {
+        let refused = on(release, runtime).expect_err("it is too much").to_string();
+        assert!(refused.contains(whose), "{refused}");
     }
 }
 

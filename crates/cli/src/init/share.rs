@@ -133,6 +133,9 @@ fn limits(platform: &Platform) -> String {
     if let Some(server) = platform.booked_for_server() {
         limits.push(format!("its fair server has {server} of that"));
     }
+    if let Some(server) = platform.booked_for_ext() {
+        limits.push(format!("its server of sched_ext has {server} of that"));
+    }
     let booked = |other: &OtherReservation| other.reservation.bandwidth().as_f64() * f64::from(other.threads);
     let others: f64 = platform.others.iter().map(booked).sum();
     if others > 0.0 {

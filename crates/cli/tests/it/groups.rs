@@ -87,6 +87,27 @@ fn members_of_groups_get_what_weights_and_quotas_say() {
     assert_divided(&found, "");
 }
 
+/// A spinner in a group on one CPU and two beside it in a group inside: all three share that CPU by their weights.
+#[test]
+fn members_of_groups_have_their_cpus() {
+    let kernel = RealKernel::new();
+    if !is_root() || CpuHierarchy::find(&kernel).is_none_or(|hierarchy| !hierarchy.has_cpusets(&kernel)) {
+        eprintln!("SKIPPED: only root gives control groups CPUs, where the `cpuset` controller is mounted");
+        return;
+    }
+    let _alone = alone();
+    let workload = "format = 1\n[[group]]\nname = \"one\"\ncpus = \"0\"\n\
+                    [[group]]\nname = \"inner\"\nparent = \"one\"\nweight = 300\n\
+                    [[task]]\nname = \"beside\"\nwork = \"forever\"\ngroup = \"one\"\n\
+                    [[load]]\nname = \"two\"\nkind = \"spinners\"\ncount = 2\ngroup = \"inner\"\n";
+    let (shares, said) = played(&["--on", "host", "--for", "2s"], workload);
+    // Of one CPU, whatever others take of it.
+    assert!(shares["beside"] + shares["two"] <= 1.01 && shares["two"] > shares["beside"], "{shares:?}");
+    assert!(said.contains("\"weight 100, CPUs 0 (control groups, version"), "{said}");
+    assert_eq!(said.matches("\"affinity\": \"0\"").count(), 3, "{said}");
+    assert!(said.contains(", in group one\"") && !said.contains("not in group"), "{said}");
+}
+
 /// Version 2, which the machine that runs this test may not have.
 #[test]
 fn members_of_groups_get_it_in_a_guest_too() {

@@ -126,6 +126,17 @@ pub const KEYS: &[KeyRow] = &[
         },
     },
     KeyRow {
+        word: "ext-server",
+        value: "RUNTIME/PERIOD|off",
+        example: "50ms/1s",
+        about: "what admission books on each CPU for sched_ext, or `off` (7.0 and 7.1 always book it, 7.2 while a scheduler is loaded)",
+        set: |platform, value| {
+            let found = share_of_period(value)?;
+            platform.ext_server = found.map(|(runtime, period)| FairServer { runtime, period });
+            Ok(())
+        },
+    },
+    KeyRow {
         word: "rt-limit",
         value: "RUNTIME/PERIOD|off",
         example: "950ms/1s",
@@ -468,6 +479,12 @@ mod tests {
         }
         assert_eq!(changed("hz=1000,cpus=4").unwrap().name, "linux-6.18 with cpus=4,hz=1000");
         assert_eq!(changed("fair-server=off").unwrap().fair_server, None);
+        let both = changed("ext-server=50ms/1s").unwrap();
+        assert_eq!(
+            (both.booked_for_servers(), both.servers_in_words()),
+            (2 * 52_428, "fair and ext servers")
+        );
+        assert!(both.in_words().contains("an ext server"), "{}", both.in_words());
         let divided = changed("nodes=2,smt=2,cpus=8").unwrap();
         assert_eq!(divided.topology, Some(Topology { smt: 2, llc: None, nodes: 2 }));
         assert!(divided.in_words().contains("8 CPUs, smt=2,nodes=2"), "{}", divided.in_words());

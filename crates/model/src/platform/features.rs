@@ -36,6 +36,8 @@ pub struct FairVersion {
     pub scheduler: &'static str,
     /// The kernels that have it.
     pub kernels: &'static str,
+    /// Whether it is CFS, which kernels before 6.6 have: later ones have EEVDF.
+    pub is_cfs: bool,
     /// Whether a kernel with it was held against the simulator.
     pub is_validated: bool,
     /// The number of CPUs up to which its slices grow with them.
@@ -71,6 +73,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
     FairVersion {
         scheduler: "fair",
         kernels: "6.17 to 7.0",
+        is_cfs: false,
         is_validated: true,
         scales_to: 8,
         lacks: &[],
@@ -98,6 +101,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
     FairVersion {
         scheduler: "eevdf-7.2",
         kernels: "7.1 and later",
+        is_cfs: false,
         is_validated: true,
         scales_to: 8,
         lacks: &[],
@@ -126,6 +130,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
     FairVersion {
         scheduler: "eevdf-6.12",
         kernels: "6.12 to 6.16",
+        is_cfs: false,
         is_validated: true,
         scales_to: 8,
         lacks: &[],
@@ -153,6 +158,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
     FairVersion {
         scheduler: "eevdf-6.6",
         kernels: "6.6 to 6.11",
+        is_cfs: false,
         is_validated: false,
         scales_to: 8,
         lacks: &[],
@@ -175,6 +181,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
     FairVersion {
         scheduler: "cfs-6.1",
         kernels: "2.6.24 to 6.5",
+        is_cfs: true,
         is_validated: true,
         scales_to: 8,
         lacks: &[],
@@ -199,6 +206,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
     FairVersion {
         scheduler: "cfs-2.6.23",
         kernels: "2.6.23",
+        is_cfs: true,
         is_validated: false,
         scales_to: u32::MAX,
         lacks: &[

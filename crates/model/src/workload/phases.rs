@@ -1,6 +1,6 @@
 //! [`Phase`]: the steps of a job, and what follows from them about its task.
 
-use surety_units::{CpuSet, Nanos};
+use surety_units::{Bytes, CpuSet, Nanos};
 
 use super::{LockProtocol, PolicySpec, Task, TaskBody, Work, Workload};
 use crate::distribution::TimeDistribution;
@@ -14,6 +14,8 @@ pub enum Phase {
     /// Burns CPU time in pieces of [`Phase::PIECE`] until this long has passed since it began, whoever had the CPU.
     Busy(Nanos),
     Sleep(Nanos),
+    /// Writes bytes.
+    Fill(Fill),
     Timer(Timer),
     /// Takes a resource.
     Lock(String),
@@ -47,6 +49,36 @@ pub enum Phase {
         times: Option<u64>,
         phases: Vec<Phase>,
     },
+}
+
+/// Writes bytes over a buffer of the thread's own, from its beginning again and again, or from it into a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fill {
+    pub bytes: Bytes,
+    /// Bytes of the buffer, above zero: memory is written over so much of it, and a file so much at a time.
+    pub buffer: Bytes,
+    /// The file; `None`: memory alone. It is made where it is not there, and written on in each use.
+    pub file: Option<String>,
+    /// The CPU time that it takes, where a machine was asked; a kernel's world takes what it takes.
+    pub takes: Option<Nanos>,
+}
+
+impl Fill {
+    /// rt-app's buffer where its file says none (`DEFAULT_MEM_BUF_SIZE`).
+    pub const BUFFER: Bytes = Bytes(4 << 20);
+
+    /// The largest buffer of a thread.
+    pub const BUFFER_MAX: Bytes = Bytes(1 << 30);
+
+    /// The key of the step in a file.
+    pub fn word(&self) -> &'static str {
+        if self.file.is_some() { "write" } else { "memory" }
+    }
+
+    /// Whether one use takes time as far as is known.
+    fn takes_time(&self) -> bool {
+        self.bytes > Bytes(0) && self.takes.is_none_or(Nanos::is_positive)
+    }
 }
 
 /// How a thread is scheduled from a step of its jobs on.
@@ -111,6 +143,7 @@ impl Phase {
         match self {
             Phase::Run(work) => work.quantile(0.5).is_positive(),
             Phase::Busy(length) | Phase::Sleep(length) => length.is_positive(),
+            Phase::Fill(fill) => fill.takes_time(),
             Phase::Timer(timer) => timer.period.is_positive(),
             Phase::Loop { phases, .. } => phases.iter().any(Phase::takes_time),
             _ => false,
@@ -128,7 +161,7 @@ impl Phase {
             Phase::Barrier(name) => Some(format!("barrier `{name}`")),
             Phase::Run(_) | Phase::Busy(_) | Phase::Unlock(_) | Phase::Signal(_) => None,
             Phase::Notify(_) | Phase::NotifyAll(_) | Phase::Yield | Phase::Loop { .. } => None,
-            Phase::Cpus(_) | Phase::Become(_) => None,
+            Phase::Cpus(_) | Phase::Become(_) | Phase::Fill(_) => None,
         }
     }
 
@@ -136,6 +169,7 @@ impl Phase {
     pub fn beyond_sums(&self) -> Option<&'static str> {
         match self {
             Phase::Busy(_) => Some("busy"),
+            Phase::Fill(fill) => Some(fill.word()),
             Phase::Timer(_) => Some("timer"),
             Phase::Await { .. } => Some("await"),
             Phase::Barrier(_) => Some("barrier"),
@@ -146,6 +180,19 @@ impl Phase {
             _ => None,
         }
     }
+}
+
+/// The steps that write bytes, inside loops too.
+pub fn fills_mut(phases: &mut [Phase]) -> Vec<&mut Fill> {
+    let mut found = Vec::new();
+    for phase in phases {
+        match phase {
+            Phase::Fill(fill) => found.push(fill),
+            Phase::Loop { phases, .. } => found.extend(fills_mut(phases)),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The steps that are no loops, in the order of the file: those of a loop once.
@@ -183,6 +230,7 @@ fn usual(phases: &[Phase]) -> (Nanos, Nanos) {
     let of = |phase: &Phase| match phase {
         Phase::Run(work) => (Nanos::from_f64_rounded(work.mean_ns()), Nanos::ZERO),
         Phase::Busy(length) | Phase::Sleep(length) => (*length, Nanos::ZERO),
+        Phase::Fill(fill) => (fill.takes.unwrap_or(Nanos::ZERO), Nanos::ZERO),
         Phase::Timer(timer) => (Nanos::ZERO, timer.period),
         Phase::Loop { times, phases } => {
             let times = times.and_then(|times| i64::try_from(times).ok()).unwrap_or(i64::MAX);

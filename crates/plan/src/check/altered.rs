@@ -152,6 +152,10 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
         times.push(("the fair server's period", server.period, Nanos::from_micros(100), TIME_MAX));
         times.push(("the fair server's budget", server.runtime, Nanos::ZERO, server.period));
     }
+    if let Some(server) = platform.ext_server {
+        times.push(("the ext server's period", server.period, Nanos::from_micros(100), TIME_MAX));
+        times.push(("the ext server's budget", server.runtime, Nanos::ZERO, server.period));
+    }
     if let Some(limit) = platform.realtime_limit {
         times.push(("the realtime limit's period", limit.period, Nanos::from_micros(100), TIME_MAX));
         times.push(("the realtime limit's budget", limit.runtime, Nanos::ZERO, limit.period));

@@ -20,7 +20,10 @@ fn tasks_with_cpus_of_their_own_are_not_planned() {
     for (task, says) in [
         (wanted("t"), None),
         (on("0-1"), None),
+        (on("0-3"), Some("leave `cpus` out, or")),
         (on("1"), Some("leave `cpus` out, or")),
+        (on("2-3"), Some("leave `cpus` out, or")),
+        (on("1-2"), Some("leave `cpus` out, or")),
         (moved(Some("1")), Some("leave `cpus` out of its phases")),
         (moved(None), Some("leave `cpus` out of its phases")),
     ] {

@@ -111,8 +111,6 @@ const STOPPER: &str = "a realtime thread behind a reservation stays there beside
 
 const IDLE_TICK: &str = "a CPU that goes idle has its next tick still and stops it when that has come, in the traces of 6.12 and 7 (`idle_call_stop_or_retain_tick`); here it stops at \
                          once (`nohz=late` is as there), and that tick takes timers with it whose slack goes on";
-const DIVIDED: &str = "balancing of threads in groups: with nothing else running, both of the light group end on one CPU here for a time (on 7 from 0.35 s to the end), \
-                       where they have 40 % instead of 50 together; the kernel moves one back. A thread of the kernel is enough to undo it here";
 
 const CAUSES: &[Cause] = &[
     Cause {
@@ -122,14 +120,6 @@ const CAUSES: &[Cause] = &[
         kernel: "lab:7",
         activity: "",
         figures: &["response", "latency"],
-    },
-    Cause {
-        why: DIVIDED,
-        beside: every(3_000, 3),
-        scenarios: &["groups of weights 100 and 300 on 2 CPUs"],
-        kernel: "lab:",
-        activity: "",
-        figures: &["share"],
     },
     Cause {
         why: JOINED,

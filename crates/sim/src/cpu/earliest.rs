@@ -16,8 +16,14 @@ struct Standing {
     /// Its key and its order in its queue, while it is there.
     place: Option<(i64, u64)>,
     /// When it joined by [`Earliest::insert_in_turn`].
-    joined: Nanos,
+    joined: Option<Nanos>,
 }
+
+/// How threads of all queues stand: by their deadlines, and those that joined in turn by when they did and who was made first.
+type Order = (i64, Option<(Nanos, u32)>);
+
+/// Behind all threads.
+const LAST: Order = (i64::MAX, None);
 
 /// What a timer of a scheduler with budgets is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +117,25 @@ impl Earliest {
 
     /// The same at an instant: of those that join with one deadline then, who was made first is first.
     pub fn insert_in_turn(&mut self, cpu: usize, thread: ThreadId, now: Nanos) {
-        let Standing { deadline, .. } = self.threads[thread.index()];
-        self.threads[thread.index()].joined = now;
-        let is_behind = |item: u32| item > thread.0 && self.threads[item as usize].joined == now;
-        let queue = self.queues[cpu].iter().skip_while(|member| member.key < deadline.get());
-        let equal = queue.take_while(|member| member.key == deadline.get());
-        let behind: Vec<u32> = equal.map(|member| member.item).filter(|item| is_behind(*item)).collect();
+        self.threads[thread.index()].joined = Some(now);
+        self.insert_in_order(cpu, thread);
+    }
+
+    /// Where a thread stands among those of all queues.
+    fn order(&self, thread: ThreadId) -> Order {
+        let Standing { deadline, place, joined } = self.threads[thread.index()];
+        let key = place.map_or(deadline.get(), |(key, _)| key);
+        (key, joined.map(|joined| (joined, thread.0)))
+    }
+
+    /// A thread joins a queue in front of those with its deadline that have joined in turn after it.
+    fn insert_in_order(&mut self, cpu: usize, thread: ThreadId) {
+        let own = self.order(thread);
+        let queue = self.queues[cpu].iter().skip_while(|member| member.key < own.0);
+        let equal = queue.take_while(|member| member.key == own.0);
+        let is_behind =
+            |item: &u32| self.threads[*item as usize].joined.map(|joined| (joined, *item)) > own.1;
+        let behind: Vec<u32> = equal.map(|member| member.item).filter(is_behind).collect();
         self.insert(cpu, thread);
         for other in behind.into_iter().map(ThreadId) {
             self.remove(cpu, other);
@@ -140,7 +159,7 @@ impl Earliest {
     }
 
     /// The CPU for a thread: its own where that has nothing of the class or more important, else one without, else the one with the latest
-    /// deadline, where that is later.
+    /// deadline, where that is later; of equal ones that of the thread that stands last.
     pub fn target(&self, hardware: &Hardware, thread: ThreadId) -> Option<usize> {
         let t = hardware.thread(thread);
         let runs = |cpu: usize| hardware.current(cpu).map(|current| hardware.thread(current).rank);
@@ -148,11 +167,11 @@ impl Earliest {
             |cpu: usize| runs(cpu).is_none_or(|rank| rank > self.rank) && self.queues[cpu].is_empty();
         let cpus = self.queues.len();
         let nearest = (0..cpus).map(|step| (t.cpu + step) % cpus).filter(|cpu| t.may_run_on(*cpu));
-        let latest = |cpu: &usize| self.queues[*cpu].first().map_or(i64::MAX, |first| first.key);
+        let latest = |cpu: &usize| self.first(*cpu).map_or(LAST, |first| self.order(first));
         nearest.clone().find(|cpu| is_free(*cpu)).or_else(|| {
             let candidates = nearest.filter(|cpu| runs(*cpu).is_none_or(|rank| rank >= self.rank));
             let found = candidates.max_by_key(latest)?;
-            (latest(&found) > self.deadline(thread).get()).then_some(found)
+            (latest(&found).0 > self.deadline(thread).get()).then_some(found)
         })
     }
 
@@ -167,15 +186,16 @@ impl Earliest {
 
     /// As [`crate::cpu::policy::CpuPolicy::pulls_from`].
     pub fn pulls_from(&mut self, hardware: &Hardware, cpu: usize) -> Option<usize> {
-        let mut best = self.queues[cpu].first().map_or(i64::MAX, |first| first.key);
+        let mut best = self.first(cpu).map_or(LAST, |first| self.order(first));
         self.found = None;
         for (other, queue) in self.queues.iter().enumerate().filter(|(other, _)| *other != cpu) {
             let current = hardware.current(other).map(|thread| thread.0);
             let fits = |item: u32| Some(item) != current && hardware.thread(ThreadId(item)).may_run_on(cpu);
-            if let Some(member) = queue.iter().find(|member| fits(member.item))
-                && member.key < best
+            if let Some(member) =
+                queue.iter().find(|member| fits(member.item)).map(|member| ThreadId(member.item))
+                && self.order(member) < best
             {
-                (best, self.found) = (member.key, Some((ThreadId(member.item), other)));
+                (best, self.found) = (self.order(member), Some((member, other)));
             }
         }
         self.found.map(|(_, from)| from)
@@ -186,7 +206,7 @@ impl Earliest {
         if let Some((thread, from)) = self.found.take() {
             self.remove(from, thread);
             hardware.move_waiting(thread, cpu);
-            self.insert(cpu, thread);
+            self.insert_in_order(cpu, thread);
         }
     }
 }

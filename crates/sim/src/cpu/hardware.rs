@@ -43,7 +43,7 @@ impl PolicyPlace {
         u8::try_from(place).ok().map(PolicyPlace)
     }
 
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         POLICIES[usize::from(self.0)].word
     }
 }
@@ -250,6 +250,8 @@ pub struct Cpu {
     pub serves: bool,
     /// Whether it must choose again; [`Hardware::reschedule`] says so.
     pub(crate) reschedule: bool,
+    /// Schedulers that need not be asked what to run ([`Hardware::rests`]), a bit for each of the first 16.
+    pub(crate) resting: u16,
     /// The device whose hard handler it runs; it changes hands only when that is over.
     pub handling: Option<u32>,
     /// Devices whose handlers come next, each once: an interrupt that is pending is not counted twice.
@@ -463,6 +465,7 @@ impl Hardware {
     }
 
     /// Has a CPU choose again as soon as the present event is over.
+    #[inline]
     pub fn reschedule(&mut self, cpu: usize) {
         let was_due = std::mem::replace(&mut self.cpus[cpu].reschedule, true);
         if !was_due && self.cpus.len() > 1 {
@@ -479,6 +482,7 @@ impl Hardware {
     }
 
     /// A CPU chooses now.
+    #[inline]
     pub(crate) fn chooses(&mut self, cpu: usize) {
         let was_due = std::mem::replace(&mut self.cpus[cpu].reschedule, false);
         let served = std::mem::replace(&mut self.cpus[cpu].serves, false);
@@ -525,11 +529,16 @@ impl Hardware {
     }
 
     /// Gives a CPU to a thread, or to none.
+    #[inline]
     pub(crate) fn set_current(&mut self, cpu: usize, thread: Option<ThreadId>) {
-        if self.cpus.len() == 1 {
-            self.cpus[cpu].current = thread;
-            return;
+        if self.cpus.len() > 1 {
+            self.ranks_change(cpu, thread);
         }
+        self.cpus[cpu].current = thread;
+    }
+
+    /// A CPU goes from its thread to another one: what is known of all CPUs by the schedulers of what they run.
+    fn ranks_change(&mut self, cpu: usize, thread: Option<ThreadId>) {
         let idle = self.sets.running.len() - 1;
         let place = |thread: Option<ThreadId>| thread.map_or(idle, |thread| self.thread(thread).rank.0);
         let (left, entered) = (place(self.cpus[cpu].current), place(thread));
@@ -538,7 +547,6 @@ impl Hardware {
             self.sets.running[entered].set(cpu, true);
         }
         self.sets.changed.set(cpu, true);
-        self.cpus[cpu].current = thread;
     }
 
     /// Schedules a thread otherwise, that may be running.
@@ -563,6 +571,15 @@ impl Hardware {
         (self.now(), self.cpus[cpu].id, current)
     }
 
+    /// Records what happened on a CPU, where events are wanted.
+    #[inline]
+    pub(crate) fn keep(&mut self, cpu: usize, kept: Kept) {
+        if self.recorder.is_wanted() {
+            let here = self.here(cpu);
+            self.recorder.keep(here, kept);
+        }
+    }
+
     /// Records what happened at a disk in the context of a CPU.
     pub(crate) fn keep_at_disk(&mut self, cpu: usize, mut at_disk: AtDisk) {
         if let AtDisk::Step(event) = &mut at_disk
@@ -577,12 +594,16 @@ impl Hardware {
         self.submits = self.submits.max(Some(cpu));
     }
 
-    /// Puts a thread that is in no queue on another CPU.
+    /// Puts a thread that is in no queue on another CPU, or leaves it on its own.
+    #[inline]
     pub fn migrate(&mut self, thread: ThreadId, to: usize) {
-        let from = self.thread(thread).cpu;
-        if from == to {
-            return;
+        if self.thread(thread).cpu != to {
+            self.put_on(thread, to);
         }
+    }
+
+    fn put_on(&mut self, thread: ThreadId, to: usize) {
+        let from = self.thread(thread).cpu;
         debug_assert!(self.thread(thread).may_run_on(to), "a pinned thread moves nowhere");
         if self.recorder.is_wanted() {
             let named = self.thread(thread).named();

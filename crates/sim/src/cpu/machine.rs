@@ -287,7 +287,7 @@ impl<P: Programs> Machine<P> {
         let slot = self.hardware.cpus[cpu].tick;
         self.hardware.engine.arm(slot, next);
         self.count_timer(cpu, true);
-        self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: true });
+        self.hardware.keep(cpu, Kept::Tick { entry: true });
         self.account(cpu);
         self.interrupted_by_timer(cpu, self.hardware.platform.overheads.tick);
         if let Some(thread) = self.hardware.current(cpu) {
@@ -303,7 +303,7 @@ impl<P: Programs> Machine<P> {
                 }
             }
         }
-        self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: false });
+        self.hardware.keep(cpu, Kept::Tick { entry: false });
         self.expire_others(cpu);
         // One that came on an idle CPU is its last; whom it has woken starts ticks anew.
         if self.hardware.current(cpu).is_none() && !self.hardware.ticks_while_idle() {
@@ -336,7 +336,16 @@ impl<P: Programs> Machine<P> {
         }
     }
 
+    /// Schedules threads as they are to be from now on: mostly none.
+    #[inline]
     fn make_changes(&mut self) {
+        if !self.hardware.changes.is_empty() || !self.hardware.joined.is_empty() {
+            self.make_all_changes();
+        }
+    }
+
+    #[inline(never)]
+    fn make_all_changes(&mut self) {
         let mut made = 0;
         while let Some((thread, scheduling)) = self.hardware.changes.get(made).copied() {
             made += 1;
@@ -360,12 +369,14 @@ impl<P: Programs> Machine<P> {
         self.hardware.joined.clear();
     }
 
+    #[inline]
     fn tell_enqueued(&mut self, cpu: usize, thread: ThreadId) {
         self.tell_joined(cpu, self.hardware.thread(thread).rank);
     }
 
     /// A thread of the scheduler of a rank has joined a CPU's queue. What the CPU idled until then is not time in which the thread could
     /// have run: it is booked before (`dl_server_start` updates the current task first).
+    #[inline]
     fn tell_joined(&mut self, cpu: usize, rank: Rank) {
         if !self.watchers.is_empty() && self.hardware.cpus[cpu].current.is_none() {
             self.account(cpu);
@@ -510,9 +521,10 @@ impl<P: Programs> Machine<P> {
 
     /// What the current thread of a CPU does next; a scheduler that listens hears of the jobs that it begins and ends.
     fn next_step(&mut self, cpu: usize, moment: Moment) -> Step {
-        let (here, thread) = (self.hardware.here(cpu), moment.thread);
+        let thread = moment.thread;
         let Machine { hardware, policies, programs, hears_of_jobs, .. } = self;
         let mut mark = |marker| {
+            let here = hardware.here(cpu);
             hardware.recorder.marker(here, marker);
             if *hears_of_jobs {
                 let Rank(rank) = hardware.thread(thread).rank;
@@ -557,6 +569,7 @@ fn add_cpus(hardware: &mut Hardware, ids: &[CpuId], tick_phases: &[Nanos]) {
             untold: Nanos::ZERO,
             busy_until: Nanos::ZERO,
             reschedule: false,
+            resting: 0,
             pushes_to: None,
             tick_phase: tick_phases.get(index).copied().unwrap_or_default(),
             handling: None,

@@ -38,6 +38,8 @@ pub type SchedulerMake = fn(&mut Hardware, Rank) -> Box<dyn CpuPolicy>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     Nothing,
+    /// Nothing: none of those that stood in its queue may run. Sleepers that were kept there are gone now, or a quota is used up.
+    Emptied,
     Thread(ThreadId),
     /// Whatever this scheduler would run.
     Serve(Rank),

@@ -102,7 +102,12 @@ impl Resources {
     }
 
     /// A thread wakes: whether it was one that may stop waiting, which it does.
+    #[inline]
     pub(crate) fn ends_wait(&mut self, thread: ThreadId) -> bool {
+        !self.ending.is_empty() && self.stops_waiting(thread)
+    }
+
+    fn stops_waiting(&mut self, thread: ThreadId) -> bool {
         let place = self.ending.iter().position(|(waiter, _)| *waiter == thread);
         if let Some((_, signal)) = place.map(|place| self.ending.swap_remove(place)) {
             self.signals[signal].waiters.retain(|waiter| *waiter != thread);
@@ -131,7 +136,12 @@ impl Resources {
     }
 
     /// The step a woken waiter takes again before it goes on.
+    #[inline]
     pub(crate) fn again(&mut self, thread: ThreadId) -> Option<Step> {
+        if self.woken.is_empty() { None } else { self.woken_step(thread) }
+    }
+
+    fn woken_step(&mut self, thread: ThreadId) -> Option<Step> {
         let place = self.woken.iter().position(|(woken, _)| *woken == thread)?;
         Some(self.woken.remove(place).1)
     }

@@ -104,7 +104,7 @@ impl<const N: usize> Sorted<N> {
     }
 
     /// A member joins behind those with its key: the order it has from now on.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, key: i64, item: u32, figures: [i64; N]) -> u64 {
         self.came += 1;
         self.len += 1;
@@ -122,6 +122,7 @@ impl<const N: usize> Sorted<N> {
     }
 
     /// A member joins where there are several blocks, or is none, or the only one is full.
+    #[inline(never)]
     fn insert_among(&mut self, member: Member<N>) {
         if self.heads.is_empty() {
             self.add_head(0, &[member]);
@@ -151,7 +152,7 @@ impl<const N: usize> Sorted<N> {
     ///
     /// # Panics
     /// Where there is none.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, key: i64, order: u64) {
         self.len -= 1;
         let [head] = &mut self.heads[..] else { return self.remove_among(key, order) };
@@ -165,6 +166,7 @@ impl<const N: usize> Sorted<N> {
     }
 
     /// A member leaves where there are several blocks.
+    #[inline(never)]
     fn remove_among(&mut self, key: i64, order: u64) {
         let (at, place) = self.find(key, order);
         let head = &mut self.heads[at];

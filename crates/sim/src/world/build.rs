@@ -4,6 +4,7 @@ mod changes;
 pub(super) mod disks;
 mod groups;
 mod lends;
+pub(super) mod servers;
 mod streams;
 mod units;
 
@@ -11,16 +12,17 @@ use std::collections::BTreeMap;
 
 use surety_block::IoGroup;
 use surety_model::activation::{draw_key, first_tick};
+use surety_model::distribution::TimeDistribution;
 use surety_model::first_cpus::FirstCpus;
 use surety_model::places::{FilePlace, FilePlaces};
 use surety_model::platform::{Platform, TimerRules};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
-    ActivityKind, Course, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
-    TaskBody, Timer, Treatment, Work, Workload, leaves,
+    ActivityKind, Course, Fill, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase,
+    Task, TaskBody, Timer, Treatment, Work, Workload, leaves,
 };
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
-use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
+use surety_units::{CpuId, CpuSet, Nanos};
 
 use super::chains::Chains;
 use super::interrupts;
@@ -385,6 +387,7 @@ impl<'a> Builder<'a> {
                 TaskPhase::Timer(Timer { name, period, absolute, shared: true }) => {
                     Phase::SharedTimer { timer: self.timer(name), period: *period, absolute: *absolute }
                 }
+                TaskPhase::Fill(fill) => filling(fill, object)?,
                 TaskPhase::Cpus(cpus) => Phase::Confine(self.confinement(task, *cpus)),
                 TaskPhase::Become(schedule) => {
                     Phase::Become(self.schedule(workload, (task, object), *schedule)?)
@@ -419,6 +422,7 @@ impl<'a> Builder<'a> {
             TaskPhase::Barrier(name) => Phase::Barrier(self.barrier(workload, name)),
             TaskPhase::Yield => Phase::Yield,
             TaskPhase::Run(_)
+            | TaskPhase::Fill(_)
             | TaskPhase::Timer(_)
             | TaskPhase::Cpus(_)
             | TaskPhase::Become(_)
@@ -530,7 +534,7 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         })
     };
     let cap = world.platform.deadline_cap.to_kernel() * cpus as u64;
-    let server = world.platform.booked_for_server().map_or(0, Bandwidth::to_kernel);
+    let server = world.platform.booked_for_servers();
     let mut booked = server * cpus as u64;
     let groups = workload
         .groups
@@ -544,7 +548,8 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         if booked > cap {
             let percent = |bandwidth: u64| bandwidth as f64 / (1u64 << 20) as f64 * 100.0;
             let servers = if server > 0 {
-                format!(", the fair servers' {:.1} % included,", percent(server * cpus as u64))
+                let whose = world.platform.servers_in_words();
+                format!(", the {whose}' {:.1} % included,", percent(server * cpus as u64))
             } else {
                 String::new()
             };
@@ -557,4 +562,17 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         }
     }
     Ok(())
+}
+
+/// A step that writes bytes: work of the time that it was seen to take.
+fn filling(fill: &Fill, object: &str) -> Result<Phase, WorldError> {
+    let Some(takes) = fill.takes else {
+        let (word, bytes) = (fill.word(), fill.bytes.to_exact_string());
+        let why = format!(
+            "nothing says how long its step `{word} = {bytes}` takes; add `takes`, which `surety workload convert` measures of memory and of \
+             devices such as /dev/null"
+        );
+        return refuse(object.to_owned(), why);
+    };
+    Ok(Phase::Run(Some(TimeDistribution::Constant(takes)), RunPlace::default()))
 }

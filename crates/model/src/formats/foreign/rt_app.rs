@@ -10,7 +10,7 @@ mod scheduling;
 
 use std::collections::BTreeMap;
 
-use surety_units::{CpuSet, Nanos};
+use surety_units::{Bytes, CpuSet, Nanos};
 
 use self::changes::{Before, Changes};
 use self::events::Events;
@@ -20,11 +20,11 @@ use super::names::Names;
 use super::object::Object;
 use super::{Reading, json};
 use crate::workload::{
-    Group, Instances, Late, LockProtocol, Phase, Release, Resource, Sleep, Task, TaskBody, Workload,
+    Fill, Group, Instances, Late, LockProtocol, Phase, Release, Resource, Sleep, Task, TaskBody, Workload,
 };
 
 /// Keys of `global` that say what is written where, and nothing of what runs.
-const LOGGING: [&str; 10] = [
+const LOGGING: [&str; 8] = [
     "calibration",
     "lock_pages",
     "logdir",
@@ -33,8 +33,6 @@ const LOGGING: [&str; 10] = [
     "ftrace",
     "gnuplot",
     "cumulative_slack",
-    "io_device",
-    "mem_buffer_size",
 ];
 /// A key of old files that no version reads.
 const OBSOLETE: &str = "frag";
@@ -44,6 +42,9 @@ struct Global {
     duration: Option<Nanos>,
     default_policy: &'static str,
     protocol: LockProtocol,
+    /// What `iorun` writes to, and what `mem` and `iorun` write from.
+    device: String,
+    buffer: Bytes,
 }
 
 /// What threads of a file have in common while it is read.
@@ -107,7 +108,13 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
 }
 
 fn global(reading: &mut Reading, item: Option<&Item>) -> Global {
-    let mut global = Global { duration: None, default_policy: "SCHED_OTHER", protocol: LockProtocol::None };
+    let mut global = Global {
+        duration: None,
+        default_policy: "SCHED_OTHER",
+        protocol: LockProtocol::None,
+        device: "/dev/null".to_owned(),
+        buffer: Fill::BUFFER,
+    };
     let Some(object) = item.and_then(|item| Object::of(reading, "global", item)) else { return global };
     if let Some(seconds) = object.integer(reading, "duration", -1..=i64::from(i32::MAX)) {
         global.duration = Some(Nanos::from_secs(seconds)).filter(|duration| duration.is_positive());
@@ -117,6 +124,12 @@ fn global(reading: &mut Reading, item: Option<&Item>) -> Global {
     }
     if object.boolean(reading, "pi_enabled") == Some(true) {
         global.protocol = LockProtocol::Inherit;
+    }
+    if let Some(device) = object.text(reading, "io_device") {
+        global.device = device.to_owned();
+    }
+    if let Some(bytes) = object.integer(reading, "mem_buffer_size", 1..=1 << 30) {
+        global.buffer = Bytes(bytes.unsigned_abs());
     }
     for key in LOGGING {
         object.get(reading, key);
@@ -154,7 +167,7 @@ impl Thread<'_> {
         let jobs = loops.and_then(passes);
         let thread = self.theirs;
         let (instances, task) = (instance_count, self.name.as_str());
-        let mut events = Events { thread, task, instances, times: jobs, cpus, shared, timers };
+        let mut events = Events { thread, task, instances, times: jobs, cpus, global, shared, timers };
         let (phases, cpus) = match phases_of {
             Some(item) => {
                 let before = Before { own: &own, cpus, group: group.as_deref() };

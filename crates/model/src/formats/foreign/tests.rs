@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use surety_units::{CpuId, CpuSet, Nanos};
+use surety_units::{Bytes, CpuId, CpuSet, Nanos};
 
 use super::dialect_of;
 use crate::distribution::TimeDistribution;
 use crate::formats::toml;
 use crate::reservation::Reservation;
 use crate::workload::{
-    Instances, LockProtocol, Phase, PolicySpec, Release, Schedule, TaskBody, Timer, Workload,
+    Fill, Instances, LockProtocol, Phase, PolicySpec, Release, Schedule, TaskBody, Timer, Workload,
 };
 
 fn read(text: &str) -> Workload {
@@ -157,10 +157,28 @@ fn phases_are_loops_and_the_thread_passes_through_all_of_them() {
 }
 
 #[test]
+fn bytes_go_to_memory_and_to_the_device_of_the_file() {
+    let of = |global: &str, (buffer, device): (u64, &str)| {
+        let text = format!(
+            "{{ \"tasks\": {{ \"t\": {{ \"mem\": 5, \"iorun\": 6 }} }}, \"global\": {{ {global} }} }}"
+        );
+        let workload = read(&text);
+        let fill =
+            |bytes, file| Phase::Fill(Fill { bytes: Bytes(bytes), buffer: Bytes(buffer), file, takes: None });
+        assert_eq!(steps(&workload, 0), [fill(5, None), fill(6, Some(device.to_owned()))]);
+    };
+    of("", (4 << 20, "/dev/null"));
+    of("\"mem_buffer_size\": 1024, \"io_device\": \"/dev/zero\"", (1024, "/dev/zero"));
+}
+
+#[test]
 fn what_has_no_counterpart_is_an_error_with_its_place() {
     for (body, expected) in [
-        ("\"mem\": 5, \"run\": 1", "f.json:1:23: the event `mem` has no counterpart"),
-        ("\"iorun\": 5, \"run\": 1", "f.json:1:23: the event `iorun` has no counterpart"),
+        ("\"mem\": -5, \"run\": 1", "f.json:1:30: `mem` is between 0 and 2147483647"),
+        (
+            "\"run\": 1, \"memrun\": { \"type\": \"read\" }",
+            "f.json:1:33: the event `memrun` has no counterpart (versions after 1.0",
+        ),
         ("\"loop\": 1, \"fork\": \"t\", \"run\": 1", "f.json:1:34: `t` forks itself (fork from"),
         ("\"loop\": 1, \"fork\": \"u\", \"run\": 1", "f.json:1:34: there is no thread `u` to fork"),
         (

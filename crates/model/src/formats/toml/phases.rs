@@ -1,15 +1,19 @@
 //! The steps of a job in a file: one table for each, with the one key that says what it is and what belongs to that.
 
+use surety_units::Bytes;
+
 use super::keys::{self, policy, reservation};
 use super::table::{Field, Reading, Table};
 use super::times::{ANY_COUNT, distribution};
-use crate::workload::{Phase, Schedule, Timer};
+use crate::workload::{Fill, Phase, Schedule, Timer};
 
 /// Keys that say what a step is.
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 19] = [
     "run",
     "busy",
     "sleep",
+    "memory",
+    "write",
     "timer",
     "lock",
     "unlock",
@@ -67,6 +71,7 @@ fn steps(reading: &mut Reading, table: &Table<'_>, depth: usize) -> Vec<Phase> {
     let run = table.field(reading, "run").and_then(|field| distribution(reading, &field)).map(Phase::Run);
     let busy = table.quantity(reading, "busy", "1ms").map(Phase::Busy);
     let sleep = table.quantity(reading, "sleep", "1ms").map(Phase::Sleep);
+    let fill = fill(reading, table).map(Phase::Fill);
     let timer = timer(reading, table).map(Phase::Timer);
     let lock_key = table.text(reading, "lock");
     let waits = table.text(reading, "await");
@@ -96,10 +101,38 @@ fn steps(reading: &mut Reading, table: &Table<'_>, depth: usize) -> Vec<Phase> {
     let (cpus, becomes) = (cpus(reading, table), becomes(reading, table));
     let again = again(reading, table, depth);
     let all = [
-        run, busy, sleep, timer, lock, unlock, wait, signal, waits, notify, notify_all, barrier, yields,
-        cpus, becomes, again,
+        run, busy, sleep, fill, timer, lock, unlock, wait, signal, waits, notify, notify_all, barrier,
+        yields, cpus, becomes, again,
     ];
     all.into_iter().flatten().collect()
+}
+
+/// `memory` or `write` with its buffer, file and time.
+fn fill(reading: &mut Reading, table: &Table<'_>) -> Option<Fill> {
+    let memory: Option<Bytes> = table.quantity(reading, "memory", "5MB");
+    let write: Option<Bytes> = table.quantity(reading, "write", "64KiB");
+    let Some(bytes) = memory.or(write) else {
+        for key in ["file", "buffer", "takes"] {
+            if let Some(field) = table.field(reading, key) {
+                let message = format!("`{key}` belongs to `memory` or `write`");
+                reading.wrong(field.span, message, "without either", None);
+            }
+        }
+        return None;
+    };
+    if memory.is_some() && write.is_some() {
+        let message = "a step writes into memory or into a file".to_owned();
+        reading.wrong(table.span.clone(), message, "both", Some("make two steps of it".to_owned()));
+    }
+    let file = match write {
+        Some(_) => table.required(reading, "file", "\"/dev/null\"").and(table.text(reading, "file")),
+        None => None,
+    };
+    let buffer = table.quantity(reading, "buffer", "4MiB").unwrap_or(Fill::BUFFER);
+    if !(Bytes(1)..=Fill::BUFFER_MAX).contains(&buffer) {
+        reading.wrong(table.span.clone(), "`buffer` is 1B to 1GiB".to_owned(), "here", None);
+    }
+    Some(Fill { bytes, buffer, file, takes: table.quantity(reading, "takes", "1ms") })
 }
 
 /// `cpus`: a list, or all of the run.
@@ -173,7 +206,7 @@ mod tests {
             { busy = \"2ms\" }, { timer = \"a\", period = \"9ms\" }, { timer = \"a\", period = \"9ms\", mode = \"absolute\" },
             { lock = \"m\" }, { await = \"c\", lock = \"m\" }, { unlock = \"m\" }, { notify = \"c\" }, { notify-all = \"c\" },
             { barrier = \"b\" }, { yield = true }, { cpus = \"1\" }, { cpus = \"all\" }, { policy = \"fair\", nice = 3, slice = \"2ms\" },
-            { policy = \"fifo:7\" }, { timer = \"s\", period = \"9ms\", shared = true }, { loop = 4, phases = [{ run = \"1ms\" }, { loop = \"forever\", phases = { run = \"2ms\" } }] },
+            { memory = \"5MB\" }, { write = \"9kB\", file = \"/dev/null\", buffer = \"1KiB\", takes = \"3us\" }, { policy = \"fifo:7\" }, { timer = \"s\", period = \"9ms\", shared = true }, { loop = 4, phases = [{ run = \"1ms\" }, { loop = \"forever\", phases = { run = \"2ms\" } }] },
         ]");
         let workload = read("t", &text).unwrap_or_else(|error| panic!("{error}"));
         let task = &workload.tasks[0];
@@ -181,8 +214,8 @@ mod tests {
         assert_eq!(task.cpus.map(|cpus| cpus.to_string()).as_deref(), Some("0,2-3"));
         let TaskBody::Phases(phases) = &task.body else { panic!("no phases") };
         let absolute = |phase: &Phase| matches!(phase, Phase::Timer(Timer { absolute: true, .. }));
-        assert_eq!((phases.len(), phases.iter().position(absolute)), (16, Some(2)));
-        let Phase::Loop { times: Some(4), phases } = &phases[15] else { panic!("{phases:?}") };
+        assert_eq!((phases.len(), phases.iter().position(absolute)), (18, Some(2)));
+        let Phase::Loop { times: Some(4), phases } = &phases[17] else { panic!("{phases:?}") };
         assert!(matches!(&phases[1], Phase::Loop { times: None, phases } if phases.len() == 1));
         let written = write(&workload);
         assert_eq!(read("w", &written).unwrap_or_else(|error| panic!("{error}\n{written}")), workload);
@@ -207,6 +240,15 @@ mod tests {
                 "t:4:27: no task notifies of the condition `c`",
             ),
             ("phases = [{ yield = false }]", "`yield` is true"),
+            ("phases = [{ write = \"9B\" }]", "`file` is missing"),
+            ("phases = [{ memory = \"9B\", write = \"9B\", file = \"f\" }]", "into memory or into a file"),
+            ("phases = [{ memory = \"9B\", file = \"f\" }]", "unknown key `file`"),
+            ("phases = [{ memory = \"9B\", buffer = \"0B\" }]", "`buffer` is 1B to 1GiB"),
+            ("phases = [{ run = \"1ms\", takes = \"1ms\" }]", "`takes` belongs to `memory` or `write`"),
+            (
+                "release = \"back-to-back\"\nphases = [{ memory = \"0B\" }]",
+                "come back to back and take no time",
+            ),
             ("phases = [{ run = \"1ms\", nice = 3 }]", "unknown key `nice`"),
             ("phases = [{ policy = \"deadline\" }]", "t:4:11: policy `deadline` needs a reservation"),
             ("phases = [{ policy = \"high\" }]", "a step has a policy that kernels have"),

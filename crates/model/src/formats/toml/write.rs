@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use surety_units::Nanos;
+use surety_units::{Bytes, Nanos};
 
 use super::{Comments, FORMAT};
 use crate::distribution::TimeDistribution;
@@ -309,6 +309,14 @@ fn phase(phase: &Phase) -> String {
         Phase::Loop { times, phases } => {
             let times = times.map_or_else(|| quote("forever"), |times| times.to_string());
             ("loop", format!("{times}, phases = {}", phase_list(phases)))
+        }
+        Phase::Fill(fill) => {
+            let quoted = |bytes: Bytes| quote(&bytes.to_exact_string());
+            let file = fill.file.as_ref().map(|file| format!(", file = {}", quote(file)));
+            let buffer = (fill.buffer != Fill::BUFFER).then(|| format!(", buffer = {}", quoted(fill.buffer)));
+            let takes = fill.takes.map(|takes| format!(", takes = {}", time(takes)));
+            let more: String = [file, buffer, takes].into_iter().flatten().collect();
+            (fill.word(), format!("{}{more}", quoted(fill.bytes)))
         }
         Phase::Run(work) => ("run", distribution(work)),
         Phase::Sleep(span) => ("sleep", time(*span)),

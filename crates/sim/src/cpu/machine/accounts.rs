@@ -8,14 +8,21 @@ use crate::cpu::program::Programs;
 
 impl<P: Programs> Machine<P> {
     /// Books the time a CPU has run since it was last looked at.
-    #[inline]
+    #[inline(always)]
     pub(super) fn account(&mut self, cpu: usize) {
-        let state = &self.hardware.cpus[cpu];
-        if self.hardware.now() > state.accounted || state.untold.is_positive() {
+        if self.is_behind(cpu) {
             self.account_now(cpu);
         }
     }
 
+    /// Whether a CPU has run since then.
+    #[inline]
+    fn is_behind(&self, cpu: usize) -> bool {
+        let state = &self.hardware.cpus[cpu];
+        self.hardware.now() > state.accounted || state.untold.is_positive()
+    }
+
+    #[inline(never)]
     fn account_now(&mut self, cpu: usize) {
         self.account_thread(cpu);
         let untold = std::mem::take(&mut self.hardware.cpus[cpu].untold);
@@ -61,10 +68,11 @@ impl<P: Programs> Machine<P> {
     }
 
     /// Books the time of a CPU before a thread joins a queue of the scheduler of a rank there, when that looks at it.
+    #[inline(always)]
     pub(super) fn account_of(&mut self, cpu: usize, rank: usize, joins: ThreadId) {
-        let is_its_own = self.hardware.current_of(cpu, Rank(rank)).is_some();
-        if is_its_own && self.policies[rank].accounts_on_enqueue(joins) {
-            self.account(cpu);
+        let is_its_own = || self.hardware.current_of(cpu, Rank(rank)).is_some();
+        if self.is_behind(cpu) && is_its_own() && self.policies[rank].accounts_on_enqueue(joins) {
+            self.account_now(cpu);
         }
     }
 

@@ -109,8 +109,7 @@ impl<P: Programs> Machine<P> {
 
     fn begin_handler(&mut self, cpu: usize, number: usize) {
         let (irq, hard) = (self.devices[number].spec().irq, self.devices[number].spec().hard);
-        let here = self.hardware.here(cpu);
-        self.hardware.recorder.keep(here, Kept::Handler { irq, name: number, entry: true });
+        self.hardware.keep(cpu, Kept::Handler { irq, name: number, entry: true });
         let state = &mut self.hardware.cpus[cpu];
         state.handling = Some(u32::try_from(number).expect("fewer than 2^32 devices"));
         if !hard.is_positive() {

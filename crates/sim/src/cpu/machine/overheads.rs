@@ -17,10 +17,14 @@ use crate::cpu::program::Programs;
 
 impl<P: Programs> Machine<P> {
     /// An interrupt takes this long of a CPU. Whose work ends meanwhile sees it when the interrupt is over.
+    #[inline]
     pub(super) fn interrupted_for(&mut self, cpu: usize, cost: Nanos) {
-        if !cost.is_positive() {
-            return;
+        if cost.is_positive() {
+            self.is_taken_for(cpu, cost);
         }
+    }
+
+    fn is_taken_for(&mut self, cpu: usize, cost: Nanos) {
         let hardware = &mut self.hardware;
         let end = hardware.cpus[cpu].busy_until.max(hardware.free_from(cpu)).saturating_add(cost);
         let state = &mut hardware.cpus[cpu];
@@ -33,14 +37,14 @@ impl<P: Programs> Machine<P> {
     }
 
     /// The thread of a CPU goes on for this long before it leaves.
+    #[inline]
     pub(super) fn goes_on_for(&mut self, cpu: usize, cost: Nanos) {
-        if !cost.is_positive() {
-            return;
+        if cost.is_positive() {
+            self.finish_interrupts(cpu);
+            self.book_ahead(cpu, cost);
+            let state = &mut self.hardware.cpus[cpu];
+            state.busy_until = state.accounted;
         }
-        self.finish_interrupts(cpu);
-        self.book_ahead(cpu, cost);
-        let state = &mut self.hardware.cpus[cpu];
-        state.busy_until = state.accounted;
     }
 
     /// A CPU whose time is booked up to now comes to the end of its interrupts.
@@ -52,6 +56,7 @@ impl<P: Programs> Machine<P> {
     }
 
     /// Books time of a CPU that is yet to pass.
+    #[inline(never)]
     fn book_ahead(&mut self, cpu: usize, time: Nanos) {
         let hardware = &mut self.hardware;
         hardware.cpus[cpu].accounted = hardware.free_from(cpu).saturating_add(time);

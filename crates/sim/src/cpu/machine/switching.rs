@@ -4,13 +4,14 @@ use surety_model::event::LeaveState;
 use surety_units::Nanos;
 
 use super::Machine;
-use crate::cpu::hardware::{Hardware, Rank, ThreadId, ThreadState};
+use crate::cpu::hardware::{Cpu, Hardware, Rank, ThreadId, ThreadState};
 use crate::cpu::policy::Pick;
 use crate::cpu::program::Programs;
 use crate::cpu::recorder::{Kept, Named};
 
 impl<P: Programs> Machine<P> {
     /// Whether a thread that joined a queue takes over (`wakeup_preempt` in `kernel/sched/core.c`).
+    #[inline]
     pub(super) fn check_preempt(&mut self, cpu: usize, thread: ThreadId) {
         let rank = self.rank_of(thread);
         if !self.policies[rank].is_queued(thread) {
@@ -96,15 +97,20 @@ impl<P: Programs> Machine<P> {
     fn choose(&mut self, cpu: usize) -> Option<ThreadId> {
         let mut place = 0;
         while let Some(rank) = self.asked.get(place).copied() {
-            if self.hardware.cpus.len() > 1
-                && self.policies[rank].looks(&self.hardware, cpu)
-                && let Some(from) = self.policies[rank].pulls_from(&self.hardware, cpu)
-            {
-                self.account(from);
-                self.policies[rank].pull(&mut self.hardware, cpu);
+            self.pull(cpu, rank);
+            if self.hardware.is_resting(cpu, Rank(rank)) {
+                place += 1;
+                continue;
             }
-            match self.policies[rank].pick(&mut self.hardware, cpu) {
-                Pick::Nothing => place += 1,
+            let mut pick = self.policies[rank].pick(&mut self.hardware, cpu);
+            // Where a more important scheduler has had the CPU, only what stood in the queue before counts (`balance_fair`); else what is
+            // left when sleepers that were kept there are gone (`pick_next_task_fair`).
+            let is_outranked = self.hardware.current(cpu).is_some_and(|prev| self.rank_of(prev) < rank);
+            if pick == Pick::Emptied && !is_outranked && self.pull(cpu, rank) {
+                pick = self.policies[rank].pick(&mut self.hardware, cpu);
+            }
+            match pick {
+                Pick::Nothing | Pick::Emptied => place += 1,
                 Pick::Thread(thread) => return Some(thread),
                 Pick::Serve(Rank(served)) => match self.policies[served].pick(&mut self.hardware, cpu) {
                     Pick::Thread(thread) => {
@@ -116,6 +122,19 @@ impl<P: Programs> Machine<P> {
             }
         }
         None
+    }
+
+    /// What a scheduler takes from another CPU before it picks for one; whether it took any.
+    fn pull(&mut self, cpu: usize, rank: usize) -> bool {
+        if self.hardware.cpus.len() > 1
+            && self.policies[rank].looks(&self.hardware, cpu)
+            && let Some(from) = self.policies[rank].pulls_from(&self.hardware, cpu)
+        {
+            self.account(from);
+            self.policies[rank].pull(&mut self.hardware, cpu);
+            return true;
+        }
+        false
     }
 
     pub(super) fn switch(&mut self, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {
@@ -135,38 +154,18 @@ impl<P: Programs> Machine<P> {
                 thread.ready_since = now;
             }
         }
-        if let Some(next) = next {
+        let entered = next.map(|next| {
             let thread = &mut hardware.threads[next.index()];
             let gap = now - thread.ready_since;
             thread.waited += gap;
             thread.longest_gap = thread.longest_gap.max(gap);
             thread.state = ThreadState::Running;
-        }
+            thread.rank
+        });
         hardware.set_current(cpu, next);
-        if let Some(timers) = &mut hardware.timers {
-            match (prev, next) {
-                (None, _) => timers.count_idle_exit(cpu, now),
-                (_, None) => timers.enters_idle(cpu, now),
-                _ => {}
-            }
+        if prev.is_none() || next.is_none() {
+            begin_or_end_idling(hardware, cpu, (prev, next));
         }
-        match (prev, next) {
-            (None, Some(_)) if !hardware.ticks_while_idle() => {
-                let (phase, tick) = (hardware.cpus[cpu].tick_phase, hardware.platform.tick);
-                let first = phase + tick * ((now - phase).div_floor(tick) + 1);
-                let slot = hardware.cpus[cpu].tick;
-                hardware.engine.arm(slot, first);
-            }
-            (_, None) => {
-                let (tick, completion) = (hardware.cpus[cpu].tick, hardware.cpus[cpu].completion);
-                if hardware.stops_tick_at_once() {
-                    hardware.engine.cancel(tick);
-                }
-                hardware.engine.cancel(completion);
-            }
-            _ => {}
-        }
-        let entered = next.map(|t| self.hardware.thread(t).rank);
         let left = std::mem::replace(&mut self.hardware.cpus[cpu].entered, entered);
         if let Some(Rank(rank)) = left {
             let same = next.filter(|_| entered == left);
@@ -175,6 +174,32 @@ impl<P: Programs> Machine<P> {
         if let Some(Rank(rank)) = entered.filter(|_| entered != left) {
             self.policies[rank].switch(&mut self.hardware, cpu, None, next);
         }
+    }
+}
+
+/// A CPU that idled has a thread from now on, or idles.
+fn begin_or_end_idling(
+    hardware: &mut Hardware,
+    cpu: usize,
+    (prev, next): (Option<ThreadId>, Option<ThreadId>),
+) {
+    let now = hardware.now();
+    if let Some(timers) = &mut hardware.timers {
+        match prev {
+            None => timers.count_idle_exit(cpu, now),
+            Some(_) => timers.enters_idle(cpu, now),
+        }
+    }
+    let Cpu { tick, completion, tick_phase: phase, .. } = hardware.cpus[cpu];
+    if next.is_none() {
+        if hardware.stops_tick_at_once() {
+            hardware.engine.cancel(tick);
+        }
+        hardware.engine.cancel(completion);
+    } else if !hardware.ticks_while_idle() {
+        let period = hardware.platform.tick;
+        let first = phase + period * ((now - phase).div_floor(period) + 1);
+        hardware.engine.arm(tick, first);
     }
 }
 

@@ -29,19 +29,23 @@ impl<P: Programs> Machine<P> {
     }
 
     /// Arms the alarm of a thread that goes to sleep on a CPU until an instant.
+    #[inline]
     pub(super) fn arm_alarm(&mut self, cpu: usize, thread: ThreadId, until: Nanos) {
+        let at = if self.hardware.timers.is_none() { until } else { self.alarm_instant(cpu, thread, until) };
+        self.hardware.engine.arm(self.hardware.threads[thread.index()].alarm, at);
+    }
+
+    /// When the alarm of a thread comes on a machine with rules for it.
+    fn alarm_instant(&mut self, cpu: usize, thread: ThreadId, until: Nanos) -> Nanos {
         let hardware = &mut self.hardware;
-        let t = &hardware.threads[thread.index()];
-        let at = match &mut hardware.timers {
-            None => until,
+        match &mut hardware.timers {
             Some(timers) if timers.rules.high_resolution => {
                 // The kernel's internal priorities of realtime and deadline threads.
-                let is_exact = t.scheduling.prio() < 100;
+                let is_exact = hardware.threads[thread.index()].scheduling.prio() < 100;
                 timers.begin(cpu, thread.0, until, is_exact)
             }
-            Some(_) => hardware.timer_instant(cpu, until),
-        };
-        hardware.engine.arm(hardware.threads[thread.index()].alarm, at);
+            _ => hardware.timer_instant(cpu, until),
+        }
     }
 
     /// A thread is woken before its time.
@@ -63,6 +67,7 @@ impl<P: Programs> Machine<P> {
         self.expire_others(waker);
     }
 
+    #[inline(always)]
     fn wake_by_timer(&mut self, thread: ThreadId, waker: usize, cost: Nanos) {
         if let Some(timers) = &mut self.hardware.timers {
             timers.end(waker, thread.0);
@@ -70,9 +75,9 @@ impl<P: Programs> Machine<P> {
         }
         self.interrupted_by_timer(waker, cost);
         // The timer's interrupt wakes it, not the thread below.
-        self.hardware.recorder.keep(self.hardware.here(waker), Kept::Tick { entry: true });
+        self.hardware.keep(waker, Kept::Tick { entry: true });
         self.wake(thread, waker);
-        self.hardware.recorder.keep(self.hardware.here(waker), Kept::Tick { entry: false });
+        self.hardware.keep(waker, Kept::Tick { entry: false });
     }
 
     /// The interrupt of a timer of this CPU takes those with it whose soft expiry has passed. One of them costs what waking a thread does without an

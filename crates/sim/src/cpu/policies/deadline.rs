@@ -92,6 +92,7 @@ impl Deadline {
             let reservation = Reservation::implicit(parameters.runtime, parameters.period);
             policy.serve(hardware, reservation, &Server::deferred(serves, hardware.times.server_resolution));
         }
+        policy.bandwidths.book_idle_servers(hardware.platform.booked_for_ext());
         for (serves, reservation) in hardware.inside.clone() {
             policy.serve(hardware, reservation, &Server::immediate(serves));
         }
@@ -179,7 +180,8 @@ impl Deadline {
         self.of_thread[thread.index()] as usize
     }
 
-    fn insert(&mut self, index: usize) {
+    fn insert(&mut self, hardware: &mut Hardware, index: usize) {
+        hardware.stirs(self.entities[index].cpu, self.rank);
         self.queues.insert(index, &mut self.entities[index]);
         self.waiting += usize::from(index >= self.servers.len());
     }
@@ -226,8 +228,7 @@ impl Deadline {
     fn start_timer(&self, hardware: &mut Hardware, index: usize, at: Nanos) {
         let entity = &self.entities[index];
         hardware.arm_timer(entity.timer, entity.cpu, at);
-        let here = hardware.here(entity.cpu);
-        hardware.recorder.keep(here, Kept::TimerStart { timer: index as u64 + 1, expires: at });
+        hardware.keep(entity.cpu, Kept::TimerStart { timer: index as u64 + 1, expires: at });
     }
 
     /// Its budget is used up or given up.
@@ -237,7 +238,7 @@ impl Deadline {
         hardware.reschedule(self.entities[index].cpu);
         if next < hardware.now() {
             self.entities[index].replenish(hardware.now());
-            self.insert(index);
+            self.insert(hardware, index);
             return;
         }
         self.entities[index].throttled = true;
@@ -263,7 +264,7 @@ impl Deadline {
             return;
         }
         let pinned = self.queues.len() == 1 || t.is_pinned();
-        self.insert(index);
+        self.insert(hardware, index);
         let (own, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
         let elsewhere = self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues.is_empty(*cpu));
         match elsewhere.filter(|_| !pinned && self.replenished_moves(hardware, own)) {
@@ -307,6 +308,7 @@ impl Deadline {
         }
     }
 
+    #[inline(never)]
     fn carry_out(&mut self, hardware: &mut Hardware, server: usize, action: Action) {
         match action {
             Action::Nothing => {}
@@ -314,7 +316,7 @@ impl Deadline {
             Action::Enqueue => {
                 hardware.engine.cancel(self.entities[server].timer);
                 if !self.entities[server].is_queued() {
-                    self.insert(server);
+                    self.insert(hardware, server);
                 }
                 self.offer(hardware, server);
             }
@@ -329,14 +331,6 @@ impl Deadline {
                 self.stop_contending(hardware, server);
             }
         }
-    }
-
-    /// What one of the schedulers served, or nothing, has run on a CPU.
-    #[inline]
-    fn has_run(&mut self, hardware: &mut Hardware, (served, cpu): (usize, usize), idle: bool, ran: Nanos) {
-        let (server, now) = (self.server(hardware, served, cpu), hardware.now());
-        let action = self.servers[server].ran(&mut self.entities[server], idle, ran, now);
-        self.act(hardware, server, action);
     }
 
     /// The server of a CPU for one of the schedulers served.
@@ -371,7 +365,7 @@ impl Deadline {
         } else {
             entity.wake(now);
         }
-        self.insert(index);
+        self.insert(hardware, index);
     }
 
     /// Books an entity's bandwidth where its thread is.
@@ -476,6 +470,7 @@ impl CpuPolicy for Deadline {
             self.leave_lent(hardware, thread);
         } else if hardware.current(cpu) == Some(thread) {
             self.lowered.set(cpu, true);
+            hardware.stirs(cpu, self.rank);
         }
     }
 
@@ -485,7 +480,12 @@ impl CpuPolicy for Deadline {
         let first = self.queues.first(cpu);
         self.acts_for = first.filter(|_| !self.lent.is_empty());
         match first {
-            None => Pick::Nothing,
+            None => {
+                if self.lent.is_empty() {
+                    hardware.rests(cpu, self.rank);
+                }
+                Pick::Nothing
+            }
             Some(index) => match self.runs_for(index) {
                 Some(thread) => Pick::Thread(thread),
                 None => Pick::Serve(self.servers[index].serves),
@@ -552,8 +552,7 @@ impl CpuPolicy for Deadline {
         let index = (number >> 2) as usize;
         match number & 3 {
             REPLENISH => {
-                let here = hardware.here(self.entities[index].cpu);
-                hardware.recorder.keep(here, Kept::TimerExpire { timer: index as u64 + 1 });
+                hardware.keep(self.entities[index].cpu, Kept::TimerExpire { timer: index as u64 + 1 });
                 if self.is_server(index) {
                     let now = hardware.now();
                     let action = self.servers[index].timer(&mut self.entities[index], now);
@@ -618,14 +617,11 @@ impl CpuPolicy for Deadline {
     }
 
     fn ran(&mut self, hardware: &mut Hardware, cpu: usize, of: Option<Rank>, ran: Nanos) {
-        match of {
-            Some(of) => {
-                if let Some(served) = self.served.iter().position(|rank| *rank == of) {
-                    self.has_run(hardware, (served, cpu), false, ran);
-                }
-            }
-            None => {
-                (0..self.served.len()).for_each(|served| self.has_run(hardware, (served, cpu), true, ran))
+        for served in 0..self.served.len() {
+            if of.is_none_or(|of| self.served[served] == of) {
+                let (server, now) = (self.server(hardware, served, cpu), hardware.now());
+                let action = self.servers[server].ran(&mut self.entities[server], of.is_none(), ran, now);
+                self.act(hardware, server, action);
             }
         }
     }

@@ -6,9 +6,11 @@
 //! Applications in Hard Real-Time Systems, RTSS 1998; hard as in PARTSim's `CBServer`): with a budget `q` of `Q` and a deadline `d`,
 //!
 //! ```text
-//! it wakes, or begins a late job, at t     q = Q, d = t + T where q T >= (d - t) Q; else both stay
-//! q is used up                             it waits until d; then q = Q and d is T later
+//! it wakes at t     q = Q, d = t + T where q T >= (d - t) Q; else both stay
+//! q is used up      it waits until d; then q = Q and d is T later
 //! ```
+//!
+//! A job that was released before the one ahead of it was done goes on with what is left: the server was never idle.
 //!
 //! Of equal deadlines who joined first is first, and at one instant who was made first. Nothing but work takes time: a thread that wakes another ends
 //! its job first where no work is left. `earliest` is on which CPU a thread runs.
@@ -26,8 +28,6 @@ use crate::engine::Slot;
 #[derive(Clone, Copy, Debug)]
 struct Entity {
     has: Option<Has>,
-    /// Its job is done, and it has not slept since then.
-    is_between: bool,
     /// Its job is done.
     is_done: bool,
 }
@@ -63,7 +63,7 @@ impl Edf {
         Edf { rank, order: Earliest::new(cpus, rank), entities: Vec::new(), ends }
     }
 
-    /// A thread wakes, or goes on with another job: the deadline, and the budget, it has from now on.
+    /// A thread wakes: the deadline, and the budget, it has from now on.
     fn arrives(&mut self, thread: ThreadId, now: Nanos) {
         let entity = &mut self.entities[thread.index()];
         let wide = |a: Nanos, b: Nanos| i128::from(a.get()) * i128::from(b.get());
@@ -168,7 +168,7 @@ impl CpuPolicy for Edf {
             _ => None,
         };
         self.order.admit();
-        self.entities.push(Entity { has, is_between: false, is_done: true });
+        self.entities.push(Entity { has, is_done: true });
     }
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
@@ -187,11 +187,8 @@ impl CpuPolicy for Edf {
         self.order.insert_in_turn(cpu, thread, hardware.now());
     }
 
-    fn dequeue(&mut self, _: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
+    fn dequeue(&mut self, _: &mut Hardware, cpu: usize, thread: ThreadId, _: Departure) {
         self.order.remove(cpu, thread);
-        if departure == Departure::Sleeps {
-            self.entities[thread.index()].is_between = false;
-        }
     }
 
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
@@ -264,7 +261,7 @@ impl CpuPolicy for Edf {
     fn job(&mut self, hardware: &mut Hardware, thread: ThreadId, marker: JobMarker) {
         let entity = &mut self.entities[thread.index()];
         match (marker, entity.has) {
-            (JobMarker::End { .. }, _) => (entity.is_between, entity.is_done) = (true, true),
+            (JobMarker::End { .. }, _) => entity.is_done = true,
             (JobMarker::Begin { release, .. }, Some(Has::Within(within))) => {
                 entity.is_done = false;
                 if self.order.deadline(thread) != release + within {
@@ -272,16 +269,7 @@ impl CpuPolicy for Edf {
                     self.requeue(hardware, thread);
                 }
             }
-            (JobMarker::Begin { .. }, _) => {
-                entity.is_done = false;
-                let before = self.order.deadline(thread);
-                if std::mem::take(&mut entity.is_between) {
-                    self.arrives(thread, hardware.now());
-                }
-                if self.order.deadline(thread) != before {
-                    self.requeue(hardware, thread);
-                }
-            }
+            (JobMarker::Begin { .. }, _) => entity.is_done = false,
         }
     }
 

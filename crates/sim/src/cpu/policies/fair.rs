@@ -10,7 +10,7 @@
 //!
 //! *Groups, a model*: the weight of a group's entity is the group's weight times the part of the group's load that
 //! is on that CPU, taken at the instant a thread joins or leaves and on ticks; the kernel smooths the load over
-//! tens of milliseconds first.
+//! tens of milliseconds first, as `balance` does.
 
 mod average;
 mod balance;
@@ -130,9 +130,16 @@ impl<R: Rule> Fair<R> {
         self.queues.queues[self.queues.entities[entity].queue].depth
     }
 
-    /// Weight of a group's entity: the group's weight times the part of its load that is here.
+    /// The entity of a group takes a new weight.
+    #[inline]
     fn update_group(&mut self, entity: usize) {
-        let Some(queue) = self.queues.entities[entity].owns else { return };
+        if let Some(queue) = self.queues.entities[entity].owns {
+            self.weigh_group(entity, queue);
+        }
+    }
+
+    /// Weight of a group's entity: the group's weight times the part of its load that is here.
+    fn weigh_group(&mut self, entity: usize, queue: usize) {
         let place = queue - self.cpus;
         let (group, first) = (place / self.cpus, queue - place % self.cpus);
         let whole: i64 = (first..first + self.cpus).map(|q| self.queues.load(q)).sum();
@@ -146,6 +153,7 @@ impl<R: Rule> Fair<R> {
     }
 
     /// The entity and all above it take new weights and slices.
+    #[inline]
     fn update_above(&mut self, entity: Option<usize>) {
         let mut next = entity;
         while let Some(entity) = next {
@@ -155,6 +163,7 @@ impl<R: Rule> Fair<R> {
         }
     }
 
+    #[inline]
     fn take_shortest_slice(&mut self, entity: usize) {
         if let Some(owned) = self.queues.entities[entity].owns {
             self.queues.set_slice(entity, self.queues.shortest_slice(owned));
@@ -162,7 +171,20 @@ impl<R: Rule> Fair<R> {
     }
 
     /// A thread's entity joins, with those groups above it that were empty here.
+    #[inline(always)]
     fn join(&mut self, hardware: &mut Hardware, entity: usize, arrival: Arrival) {
+        if !self.group_weights.is_empty() {
+            return self.join_groups(hardware, entity, arrival);
+        }
+        let e = &self.queues.entities[entity];
+        if !e.queued {
+            self.queues.enqueue(entity, arrival);
+        } else if e.delayed {
+            self.queues.requeue(entity);
+        }
+    }
+
+    fn join_groups(&mut self, hardware: &mut Hardware, entity: usize, arrival: Arrival) {
         let (mut next, mut arrival) = (Some(entity), arrival);
         while let Some(entity) = next {
             if self.queues.entities[entity].queued {
@@ -184,8 +206,13 @@ impl<R: Rule> Fair<R> {
     }
 
     /// An entity leaves, with those groups above it that are then empty here.
+    #[inline]
     fn quit(&mut self, hardware: &mut Hardware, entity: usize, sleeps: bool, may_delay: bool) {
-        self.let_go(hardware, entity, (sleeps, may_delay), sleeps);
+        if self.group_weights.is_empty() {
+            self.queues.dequeue(entity, sleeps, may_delay);
+        } else {
+            self.let_go(hardware, entity, (sleeps, may_delay), sleeps);
+        }
     }
 
     /// The same; `falls_asleep`: the first group that is not empty is to be picked next.
@@ -238,7 +265,12 @@ impl<R: Rule> Fair<R> {
     }
 
     /// The entities of two threads, or of the groups they are in, that meet in one queue.
+    #[inline]
     fn meeting(&self, a: usize, b: usize) -> Option<(usize, usize)> {
+        if self.group_weights.is_empty() { Some((a, b)) } else { self.meeting_above(a, b) }
+    }
+
+    fn meeting_above(&self, a: usize, b: usize) -> Option<(usize, usize)> {
         let (mut a, mut b) = (a, b);
         while self.queues.entities[a].queue != self.queues.entities[b].queue {
             let (depth_a, depth_b) = (self.depth(a), self.depth(b));
@@ -273,27 +305,20 @@ impl<R: Rule> Fair<R> {
         self.queues.queues[self.queues.entities[entity].queue].is_held()
     }
 
-    /// Load of a CPU: weight in its root queue.
-    fn load(&self, cpu: usize) -> i64 {
-        self.queues.load(cpu)
+    /// What a thread weighs in its queue.
+    fn weight_of(&self, thread: ThreadId) -> i64 {
+        self.queues.entities[self.of_thread[thread.index()]].weight
     }
 
-    /// What a thread adds to the load of its CPU.
-    fn load_of(&self, thread: ThreadId) -> i64 {
-        load_of((&self.queues, &self.of_thread), thread)
+    /// Weight of the threads in the queue of one.
+    fn load_beside(&self, thread: ThreadId) -> i64 {
+        let queue = self.queues.entities[self.of_thread[thread.index()]].queue;
+        let groups = (0..self.group_weights.len()).map(|group| group * self.cpus + queue % self.cpus);
+        let groups = groups.map(|entity| &self.queues.entities[entity]);
+        let of_groups: i64 =
+            groups.filter(|group| group.queued && group.queue == queue).map(|group| group.weight).sum();
+        self.queues.load(queue) - of_groups
     }
-}
-
-/// What a thread adds to the load of its CPU: of a group's, the part that its own weight is there.
-fn load_of((queues, of_thread): (&Queues, &[usize]), thread: ThreadId) -> i64 {
-    let mut entity = of_thread[thread.index()];
-    let mut load = queues.entities[entity].weight;
-    while let Some(parent) = queues.parent(entity) {
-        let whole = queues.load(queues.entities[entity].queue).max(1);
-        load = load * queues.entities[parent].weight / whole;
-        entity = parent;
-    }
-    load
 }
 
 fn is_batch(asked: &Scheduling) -> bool {
@@ -319,7 +344,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         entity.thread = Some(thread);
         entity.is_batch = is_batch(&t.asked);
         let place = self.queues.entities.len();
-        self.balance.admit(t.cpu, hardware.now());
+        self.balance.admit(hardware, thread);
         self.of_thread.push(place);
         self.queues.entities.push(entity);
         if let Scheduling::Policy(PolicySpec::LatencyNice { latency_nice, .. }) = t.asked {
@@ -329,8 +354,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
-        let entity = &self.queues.entities[self.of_thread[thread.index()]];
-        if self.cpus == 1 || t.is_pinned() || entity.queued {
+        if self.cpus == 1 || t.is_pinned() || self.queues.entities[self.of_thread[thread.index()]].queued {
             return t.cpu;
         }
         let queues = &self.queues;
@@ -352,7 +376,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let was_delayed = self.queues.entities[entity].delayed;
         self.join(hardware, entity, arrival);
         if self.cpus > 1 && !self.is_held(entity) {
-            self.balance.joins(hardware, thread, self.load_of(thread), self.load(cpu));
+            self.balance.joins(hardware, thread, self.weight_of(thread), self.load_beside(thread));
         }
         if !was_delayed {
             self.time_slice_unless_timed(hardware, cpu);
@@ -361,10 +385,10 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
         let entity = self.of_thread[thread.index()];
-        let is_held = self.is_held(entity);
+        let is_held = self.cpus > 1 && self.is_held(entity);
         self.quit(hardware, entity, departure != Departure::Changes, departure == Departure::Sleeps);
         if self.cpus > 1 && !is_held {
-            self.balance.leaves(hardware, thread, self.load(cpu));
+            self.balance.leaves(hardware, thread, self.load_beside(thread));
         }
         self.time_slice_unless_timed(hardware, cpu);
     }
@@ -378,7 +402,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
         self.throttle_current(hardware, cpu);
-        self.descend(hardware, cpu).map_or(Pick::Nothing, Pick::Thread)
+        let none = if self.queues.queues[cpu].count == 0 { Pick::Nothing } else { Pick::Emptied };
+        self.descend(hardware, cpu).map_or(none, Pick::Thread)
     }
 
     fn switch(
@@ -409,6 +434,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
                 self.put_chain(prev, until_prev);
                 self.set_chain(next, until_next);
             }
+            (Some(prev), None) if self.group_weights.is_empty() => self.queues.put_current(prev),
+            (None, Some(next)) if self.group_weights.is_empty() => self.queues.set_current(next),
             (Some(prev), None) => self.put_chain(prev, None),
             (None, Some(next)) => self.set_chain(next, None),
             (None, None) => {}
@@ -419,7 +446,14 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn account(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, ran: Nanos) {
-        let mut next = Some(self.of_thread[thread.index()]);
+        let entity = self.of_thread[thread.index()];
+        if self.group_weights.is_empty() {
+            if self.queues.account(entity, ran.get()) {
+                hardware.reschedule(cpu);
+            }
+            return;
+        }
+        let mut next = Some(entity);
         while let Some(entity) = next {
             let is_due = self.queues.account(entity, ran.get());
             if self.pay(hardware, self.queues.entities[entity].queue, ran) || is_due {
@@ -442,14 +476,14 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId) {
-        let is_idler = |s: Scheduling| s == Scheduling::Policy(PolicySpec::Idle);
-        if self.queues.nominates() && !is_idler(hardware.thread(woken).scheduling) {
+        let is_idler = |s: &Scheduling| matches!(s, Scheduling::Policy(PolicySpec::Idle));
+        if self.queues.nominates() && !is_idler(&hardware.thread(woken).scheduling) {
             self.queues.nominate(self.of_thread[current.index()], self.of_thread[woken.index()]);
         }
         if hardware.cpus[cpu].reschedule {
             return;
         }
-        let (running, new) = (hardware.thread(current).scheduling, hardware.thread(woken).scheduling);
+        let (running, new) = (&hardware.thread(current).scheduling, &hardware.thread(woken).scheduling);
         let (current, woken) = (self.of_thread[current.index()], self.of_thread[woken.index()]);
         match self.queues.wakeup_preemption() {
             WakeupPreemption::All => {}
@@ -464,7 +498,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         }
         if self.queues.heeds_policies() {
             // An idle thread, or group, never stands in the way of another, nor does it take over.
-            let is_idle = |entity: usize, s: Scheduling| match self.queues.entities[entity].owns {
+            let is_idle = |entity: usize, s: &Scheduling| match self.queues.entities[entity].owns {
                 Some(owned) => hardware.groups[owned / self.cpus - 1].idle,
                 None => is_idler(s),
             };

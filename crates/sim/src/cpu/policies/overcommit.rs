@@ -18,7 +18,7 @@
 
 use surety_model::platform::Enforcement;
 use surety_model::reservation::Reservation;
-use surety_units::{Bandwidth, Nanos};
+use surety_units::Nanos;
 
 use crate::cpu::earliest::{Due, Earliest};
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
@@ -64,7 +64,7 @@ impl Overcommit {
     pub fn new(hardware: &mut Hardware, rank: Rank) -> Overcommit {
         let cpus = hardware.cpus.len();
         let platform = &hardware.platform;
-        let servers = platform.booked_for_server().map_or(0, Bandwidth::to_kernel);
+        let servers = platform.booked_for_servers();
         let of_cpu = i128::from(platform.deadline_cap.to_kernel().saturating_sub(servers)) * (ONE >> 20);
         let is_exact = platform.enforcement == Enforcement::Exact;
         Overcommit {

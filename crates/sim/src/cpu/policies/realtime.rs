@@ -129,8 +129,8 @@ impl Realtime {
             crowded: Places::none(cpus),
             ranking: Ranking::new(cpus, 0),
             changed: Places::none(cpus),
-            // Its fair scheduler tells such a kernel: EEVDF came with 6.6.
-            lone_ones_stay: hardware.platform.schedulers.iter().any(|word| word.starts_with("cfs")),
+            // Its fair class tells such a kernel.
+            lone_ones_stay: hardware.platform.fair_version().is_some_and(|version| version.is_cfs),
         }
     }
 
@@ -169,7 +169,9 @@ impl Realtime {
     }
 
     /// A thread joins the queue of a CPU, behind all of its priority.
-    fn insert(&mut self, cpu: usize, priority: u8, thread: ThreadId) {
+    fn insert(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
+        let priority = hardware.thread(thread).priority;
+        hardware.stirs(cpu, self.rank);
         let order = self.queues[cpu].threads.insert(key_of(priority.into()), thread.0, []);
         self.entities[thread.index()].place = Some((priority, order));
         if self.firsts[cpu].is_none_or(|first| first.0 < priority) {
@@ -346,7 +348,7 @@ impl CpuPolicy for Realtime {
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
-        self.insert(cpu, hardware.thread(thread).priority, thread);
+        self.insert(hardware, cpu, thread);
         self.look_at(hardware, cpu);
         self.begin_period(hardware, Nanos::ZERO);
         if self.queues[cpu].throttled {
@@ -364,6 +366,7 @@ impl CpuPolicy for Realtime {
         self.look_at(hardware, cpu);
         if departure == Departure::Changes && self.queues.len() > 1 && hardware.current(cpu) == Some(thread) {
             self.queues[cpu].lowered = true;
+            hardware.stirs(cpu, self.rank);
         }
     }
 
@@ -377,12 +380,15 @@ impl CpuPolicy for Realtime {
         self.runs(cpu, next.is_some());
     }
 
-    fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
+    fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
         let queue = &mut self.queues[cpu];
         queue.lowered = false;
         match self.firsts[cpu] {
             Some((_, thread)) if !queue.throttled => Pick::Thread(thread),
-            _ => Pick::Nothing,
+            _ => {
+                hardware.rests(cpu, self.rank);
+                Pick::Nothing
+            }
         }
     }
 
@@ -429,7 +435,7 @@ impl CpuPolicy for Realtime {
 
     fn yield_now(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
         self.remove(cpu, thread);
-        self.insert(cpu, hardware.thread(thread).priority, thread);
+        self.insert(hardware, cpu, thread);
     }
 
     fn timer_cpu(&self, _number: u32) -> Option<usize> {
@@ -444,6 +450,7 @@ impl CpuPolicy for Realtime {
             queue.time = (queue.time - limit.runtime).max(Nanos::ZERO);
             if queue.throttled && queue.time < limit.runtime {
                 queue.throttled = false;
+                hardware.stirs(cpu, self.rank);
                 hardware.reschedule(cpu);
             }
             is_idle &= queue.threads.is_empty() && !queue.time.is_positive();
@@ -479,15 +486,16 @@ impl CpuPolicy for Realtime {
         if let Some(((_, thread), from)) = best {
             self.remove(from, thread);
             hardware.move_waiting(thread, cpu);
-            self.insert(cpu, hardware.thread(thread).priority, thread);
+            self.insert(hardware, cpu, thread);
             self.look_at(hardware, from);
             self.look_at(hardware, cpu);
         }
     }
 
-    fn push_stopped(&mut self, _hardware: &mut Hardware, cpu: usize, _to: usize) {
+    fn push_stopped(&mut self, hardware: &mut Hardware, cpu: usize, _to: usize) {
         // Who stopped the CPU leaves it, and comes before all of the class.
         self.queues[cpu].lowered = true;
+        hardware.stirs(cpu, self.rank);
     }
 
     fn push(&mut self, hardware: &mut Hardware, cpu: usize) {
@@ -503,7 +511,7 @@ impl CpuPolicy for Realtime {
             };
             self.remove(cpu, thread);
             hardware.move_waiting(thread, target);
-            self.insert(target, hardware.thread(thread).priority, thread);
+            self.insert(hardware, target, thread);
             self.look_at(hardware, cpu);
             self.look_at(hardware, target);
             if self.queues[target].throttled {

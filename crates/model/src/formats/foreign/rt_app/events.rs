@@ -1,12 +1,12 @@
 //! The events of a thread or a phase as steps of a job.
 
-use surety_units::{CpuSet, Nanos};
+use surety_units::{Bytes, CpuSet, Nanos};
 
-use super::Shared;
+use super::{Global, Shared};
 use crate::formats::foreign::Reading;
 use crate::formats::foreign::item::{Member, Value};
 use crate::formats::foreign::object::{Object, integer, text};
-use crate::workload::{Phase, Task, TaskBody, Timer};
+use crate::workload::{Fill, Phase, Task, TaskBody, Timer};
 
 /// What a key that begins with the word means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +28,24 @@ enum Kind {
     SemWait,
     Yield,
     Fork,
+    Mem,
+    IoRun,
     /// Has no counterpart, for this reason.
     Unsupported(&'static str),
 }
 
-const MEMORY: &str =
-    "how long memory takes depends on the machine, and a workload says times; measure it and write `run`";
+/// Of versions after 1.0, which has `mem` alone: reading, and chasing pointers by a pattern.
+const MEMORY_RUN: &str =
+    "versions after 1.0 read and chase pointers with it; `mem` writes, and every version has it";
 
 /// Every event; of two words that fit, the first.
 const EVENTS: [(&str, Kind); 20] = [
     ("runtime", Kind::Runtime),
     ("run", Kind::Run),
     ("sleep", Kind::Sleep),
-    ("memrun", Kind::Unsupported(MEMORY)),
-    ("mem", Kind::Unsupported(MEMORY)),
-    ("iorun", Kind::Unsupported(MEMORY)),
+    ("memrun", Kind::Unsupported(MEMORY_RUN)),
+    ("mem", Kind::Mem),
+    ("iorun", Kind::IoRun),
     ("lock", Kind::Lock),
     ("unlock", Kind::Unlock),
     ("signal", Kind::Signal),
@@ -120,6 +123,7 @@ pub(super) struct Events<'a> {
     pub(super) times: Option<u64>,
     /// The thread's CPUs then; `None`: those of the run.
     pub(super) cpus: Option<CpuSet>,
+    pub(super) global: &'a Global,
     pub(super) shared: &'a mut Shared,
     pub(super) timers: &'a mut Timers,
 }
@@ -203,6 +207,8 @@ impl Events<'_> {
                 let by = (self.task, self.times, self.cpus);
                 vec![Phase::Signal(self.shared.forks.note(&target, by, &member.span))]
             }
+            Kind::Mem => vec![self.fill(reading, member, None)?],
+            Kind::IoRun => vec![self.fill(reading, member, Some(self.global.device.clone()))?],
             Kind::Unsupported(why) => {
                 reading.wrong(
                     &member.span,
@@ -216,6 +222,12 @@ impl Events<'_> {
 
     fn lock(&mut self, theirs: &str) -> String {
         self.shared.locks.of(theirs)
+    }
+
+    /// `mem` and `iorun`: bytes from the thread's buffer. How long they take nobody has measured yet.
+    fn fill(&self, reading: &mut Reading, member: &Member, file: Option<String>) -> Option<Phase> {
+        let bytes = integer(reading, &member.key, &member.item, 0..=i64::from(i32::MAX))?.unsigned_abs();
+        Some(Phase::Fill(Fill { bytes: Bytes(bytes), buffer: self.global.buffer, file, takes: None }))
     }
 
     /// `wait` and `sync`: a condition and the mutex that is given back meanwhile.

@@ -55,6 +55,13 @@ impl Bandwidths {
         }
     }
 
+    /// Books servers, one for each CPU, that have nobody to serve: they never start.
+    pub(super) fn book_idle_servers(&mut self, bandwidth: Option<Bandwidth>) {
+        if let Some(bandwidth) = bandwidth.map(Bandwidth::to_kernel) {
+            (0..self.all.len()).for_each(|cpu| self.book_server(cpu, bandwidth));
+        }
+    }
+
     fn take(&mut self, bandwidth: u64) {
         self.extra = self.extra.wrapping_sub(bandwidth / self.all.len() as u64);
     }

@@ -72,6 +72,7 @@ impl Deadline {
         if self.lent == before {
             return;
         }
+        (0..hardware.cpus.len()).for_each(|cpu| hardware.stirs(cpu, self.rank));
         for (index, to) in self.lent.clone() {
             let runs = hardware.thread(to).state.wants_cpu();
             if before.get(&index) == Some(&to) {
@@ -84,7 +85,7 @@ impl Deadline {
                 // It goes on where its thread has just stopped.
                 self.contend(hardware, index);
                 if !self.entities[index].throttled {
-                    self.insert(index);
+                    self.insert(hardware, index);
                 }
             }
             hardware.reschedule(self.entities[index].cpu);

@@ -97,7 +97,7 @@ impl Deadline {
         self.follow(index, to);
         if queued {
             hardware.move_waiting(thread, to);
-            self.insert(index);
+            self.insert(hardware, index);
         } else {
             hardware.migrate(thread, to);
         }

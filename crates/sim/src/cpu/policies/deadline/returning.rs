@@ -19,7 +19,7 @@ impl Deadline {
         let entity = &self.entities[index as usize];
         let until = Some(entity.zero_lag()).filter(|until| entity.leaves && *until > hardware.now())?;
         let cpus = self.queues.len() as u64;
-        let of_servers = hardware.platform.booked_for_server().map_or(0, |server| server.to_kernel() * cpus);
+        let of_servers = hardware.platform.booked_for_servers() * cpus;
         let others = self.entities.iter().enumerate();
         let others = others.filter(|(place, entity)| entity.booked && !self.is_fair_server(*place));
         let booked: u64 = others.map(|(_, entity)| entity.bandwidth()).sum();

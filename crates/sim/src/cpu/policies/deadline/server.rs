@@ -124,6 +124,7 @@ impl Server {
     }
 
     /// Its budget is used up.
+    #[inline(never)]
     fn used_up(&mut self, entity: &mut Entity, idle: bool, now: Nanos) -> Action {
         if self.state == State::Throttled {
             return Action::Nothing;

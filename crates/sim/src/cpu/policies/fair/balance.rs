@@ -17,7 +17,7 @@
 //! - Where nothing that waits may be taken, the running thread is stopped and taken: if it is the only one of a CPU to which more important
 //!   ones leave little, for an idle CPU with 17 % more; or after three failures (`need_active_balance`, `active_load_balance_cpu_stop`).
 //!
-//! Where the threads are a session of their own, loads are those of its entities ([`session`]).
+//! Where the threads are a session of their own, loads are those of its entities ([`session`]); with groups, of theirs ([`shares`]).
 //!
 //! *Not modelled* where nothing is said: wakers on other CPUs (`wake_affine`).
 
@@ -26,8 +26,10 @@ mod groups;
 mod imbalance;
 mod interval;
 mod levels;
+mod looking;
 mod newly_idle;
 mod session;
+mod shares;
 mod taking;
 mod waking;
 
@@ -36,17 +38,18 @@ use surety_model::platform::features::FairVersion;
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
-use super::average::{Average, Instant};
+use super::average::Average;
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::places::Places;
 
-use bounds::{Bounds, NOTHING, figure};
+use bounds::Bounds;
 pub(super) use imbalance::Looks;
-use imbalance::{Amount, CAPACITY, Seen, amount, is_reduced};
-use interval::{INTERVALS, in_ticks, ticks_of};
+use imbalance::{CAPACITY, is_reduced};
+use interval::{INTERVALS, LONGEST_BOUND, in_ticks, ticks_of};
 use levels::Levels;
 use newly_idle::NewlyIdle;
 use session::Session;
+use shares::Shares;
 pub(super) use taking::Taken;
 
 /// Where fair threads are.
@@ -58,6 +61,8 @@ pub(super) struct Balance {
     threads: Vec<ThreadState>,
     /// Where all threads are of one that is scheduled as a group.
     session: Option<Session>,
+    /// Where there are groups.
+    shares: Option<Box<Shares>>,
     /// CPUs that exactly one of them wants, and those that several do.
     by_one: Places,
     by_several: Places,
@@ -88,7 +93,7 @@ struct CpuState {
     wanting: Vec<ThreadId>,
     /// How many of them are of `SCHED_IDLE`.
     idlers: usize,
-    /// Sum of their weights.
+    /// Sum of the weights of those in no group.
     load: Average,
     /// Whether any wants it; known where there is a session.
     wanted: Average,
@@ -136,6 +141,7 @@ impl CpuState {
 /// A thread, as balancing knows it.
 #[derive(Clone, Debug)]
 struct ThreadState {
+    group: Option<usize>,
     /// The CPU whose averages it is in.
     home: usize,
     /// Its place among those that want it.
@@ -176,6 +182,8 @@ impl Search {
 enum Found {
     /// Nothing to even out.
     Even,
+    /// Nothing but threads that may not come.
+    Bound,
     /// These; none where none fits.
     Uneven(Taken),
 }
@@ -210,6 +218,8 @@ impl Balance {
             cpus: if cpus > 1 { (0..cpus).map(state).collect() } else { Vec::new() },
             threads: Vec::new(),
             session: (hardware.platform.autogroup && hardware.groups.is_empty()).then(Session::default),
+            shares: (cpus > 1 && !hardware.groups.is_empty())
+                .then(|| Box::new(Shares::new(&hardware.groups, cpus))),
             by_one: Places::none(cpus),
             by_several: Places::none(cpus),
             by_idlers: Places::none(cpus),
@@ -226,15 +236,16 @@ impl Balance {
     }
 
     /// Knows a thread from now on. What it adds to load is as if it had always wanted its CPU (`init_entity_runnable_average`).
-    pub(super) fn admit(&mut self, cpu: usize, now: Nanos) {
+    pub(super) fn admit(&mut self, hardware: &Hardware, thread: ThreadId) {
         if self.cpus.is_empty() {
             return;
         }
+        let (now, cpu, group) = (hardware.now(), hardware.thread(thread).cpu, hardware.thread(thread).group);
         let mut queued = Average::default();
         queued.always(now, 1);
         let used = Average::default();
         let (place, stamp, left_at) = (0, 0, None);
-        self.threads.push(ThreadState { home: cpu, place, stamp, queued, used, left_at, before: cpu });
+        self.threads.push(ThreadState { group, home: cpu, place, stamp, queued, used, left_at, before: cpu });
     }
 
     /// A thread of the scheduler `of`, or nothing, has run on a CPU for `ran`.
@@ -247,7 +258,7 @@ impl Balance {
         }
     }
 
-    /// A thread that adds `own` to the load of its CPU, all in all `load`, wants it.
+    /// A thread of weight `own` wants its CPU, on which all of its group, or those in none, have weight `load`.
     pub(super) fn joins(&mut self, hardware: &Hardware, thread: ThreadId, own: i64, load: i64) {
         if self.cpus.is_empty() {
             return;
@@ -257,7 +268,12 @@ impl Balance {
         let before = std::mem::replace(&mut state.home, cpu);
         if before != cpu {
             let [from, to] = self.cpus.get_disjoint_mut([before, cpu]).expect("two CPUs of the machine");
-            from.load.hand_over(&mut to.load, &mut state.queued, own.unsigned_abs(), now);
+            if let Some((shares, group)) = self.shares.as_mut().zip(state.group) {
+                let averages = (&mut state.queued, &mut state.used);
+                shares.moves((group, own.unsigned_abs()), [before, cpu], averages, now);
+            } else {
+                from.load.hand_over(&mut to.load, &mut state.queued, own.unsigned_abs(), now);
+            }
             from.runnable.hand_over(&mut to.runnable, &mut state.queued, 1, now);
             from.used.hand_over(&mut to.used, &mut state.used, 1, now);
             if self.session.is_some() {
@@ -273,10 +289,14 @@ impl Balance {
         state.place = of.wanting.len();
         of.wanting.push(thread);
         of.idlers += usize::from(is_idler(hardware, thread));
-        self.count(cpu, load, now);
+        let group = state.group;
+        if let Some(shares) = &mut self.shares {
+            shares.wants((group, cpu), true, now);
+        }
+        self.count((group, cpu), load, now);
     }
 
-    /// A thread no longer wants its CPU, which has this load without it.
+    /// A thread no longer wants its CPU, where those of its group have this weight without it.
     pub(super) fn leaves(&mut self, hardware: &Hardware, thread: ThreadId, load: i64) {
         if self.cpus.is_empty() {
             return;
@@ -284,13 +304,16 @@ impl Balance {
         let (now, cpu) = (hardware.now(), hardware.thread(thread).cpu);
         let state = &mut self.threads[thread.index()];
         state.queued.step(now, 0);
-        let (place, of) = (state.place, &mut self.cpus[cpu]);
+        let (group, place, of) = (state.group, state.place, &mut self.cpus[cpu]);
         of.wanting.swap_remove(place);
         of.idlers -= usize::from(is_idler(hardware, thread));
         if let Some(moved) = of.wanting.get(place) {
             self.threads[moved.index()].place = place;
         }
-        self.count(cpu, load, now);
+        if let Some(shares) = &mut self.shares {
+            shares.wants((group, cpu), false, now);
+        }
+        self.count((group, cpu), load, now);
     }
 
     /// A thread of any scheduler comes to a CPU, and is not counted there yet.
@@ -298,7 +321,7 @@ impl Balance {
         self.is_overloaded |= !self.cpus[cpu].wanting.is_empty() || hardware.current(cpu).is_some();
     }
 
-    fn count(&mut self, cpu: usize, load: i64, now: Nanos) {
+    fn count(&mut self, (group, cpu): (Option<usize>, usize), load: i64, now: Nanos) {
         let state = &mut self.cpus[cpu];
         let (wanting, idlers) = (state.wanting.len(), state.idlers);
         let load = load.unsigned_abs();
@@ -306,7 +329,10 @@ impl Balance {
             session.step(now, state.load.level(), load);
             state.wanted.step(now, u64::from(wanting > 0));
         }
-        state.load.step(now, load);
+        match self.shares.as_mut().zip(group) {
+            Some((shares, group)) => shares.step((group, cpu), load, now),
+            None => state.load.step(now, load),
+        }
         state.runnable.step(now, wanting as u64);
         let was_wanted = self.by_one.contains(cpu) || self.by_several.contains(cpu);
         self.wanted_cpus = self.wanted_cpus + usize::from(wanting > 0) - usize::from(was_wanted);
@@ -331,12 +357,18 @@ impl Balance {
             let state = &mut self.threads[prev.index()];
             state.used.step(now, 0);
             state.left_at = Some(now);
+            if let Some(shares) = &mut self.shares {
+                shares.runs((state.group, cpu), false, now);
+            }
         }
         if let Some(next) = next {
             self.stamps += 1;
             let state = &mut self.threads[next.index()];
             state.used.step(now, 1);
             state.stamp = self.stamps;
+            if let Some(shares) = &mut self.shares {
+                shares.runs((state.group, cpu), true, now);
+            }
         }
         self.cpus[cpu].used.step(now, u64::from(next.is_some()));
         self.bounds.change(cpu);
@@ -382,84 +414,6 @@ impl Balance {
     #[inline]
     fn runs_other(&self, hardware: &Hardware, cpu: usize) -> bool {
         !hardware.sets.idle().contains(cpu) && !hardware.sets.by_rank()[self.rank.0].contains(cpu)
-    }
-
-    fn seen(&self, hardware: &Hardware, cpu: usize) -> Seen {
-        let at = Instant::new(hardware.now());
-        let load = self.load(&self.cpus[cpu], at, self.total(at));
-        Seen { load, ..self.seen_without_load(hardware, cpu, at) }
-    }
-
-    /// A CPU whose load was not looked at.
-    #[inline]
-    fn seen_without_load(&self, hardware: &Hardware, cpu: usize, at: Instant) -> Seen {
-        let state = &self.cpus[cpu];
-        let fair = state.wanting.len();
-        let all = fair + usize::from(self.runs_other(hardware, cpu));
-        if all == 0 {
-            // Its averages say nothing then.
-            return Seen::empty(state.capacity);
-        }
-        let used = || state.used.at(at, CAPACITY);
-        Seen::without_load(state.runnable.at(at, CAPACITY), used, (fair, all), state.capacity)
-    }
-
-    /// The busiest CPU but one; of equal ones the next in turn. Of all others there is nothing to take.
-    fn busiest(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> Option<(Seen, usize)> {
-        let at = Instant::new(hardware.now());
-        let total = self.total(at);
-        let exact = |other: usize| {
-            if other == cpu || !self.gives(hardware, other, looks) {
-                return None;
-            }
-            let seen = self.seen_without_load(hardware, other, at);
-            let seen = seen.with_load(looks, || self.load(&self.cpus[other], at, total));
-            let exact = figure(seen.rank(looks));
-            debug_assert!(exact <= self.bounds.ranking.get(other), "a bound holds");
-            Some((exact, seen))
-        };
-        let (from, seen) = self.bounds.ranking.most(NOTHING, cpu, exact)?;
-        if looks == Looks::NewlyIdle {
-            // What has a load that decides something has it already.
-            return Some((seen, from));
-        }
-        Some((Seen { load: self.load(&self.cpus[from], at, total), ..seen }, from))
-    }
-
-    /// What a CPU finds when it looks at the others.
-    fn look(
-        &self,
-        hardware: &Hardware,
-        cpu: usize,
-        looks: Looks,
-        load_of: impl Fn(ThreadId) -> Option<i64>,
-    ) -> Found {
-        let Some((busiest, from)) = self.busiest(hardware, cpu, looks) else { return Found::Even };
-        let (local, mean) = match looks {
-            // What ran there has left its queue (`nr_running`), and where there is room no load decides anything.
-            Looks::NewlyIdle => (Seen::empty(self.cpus[cpu].capacity), 0),
-            _ => (self.seen(hardware, cpu), self.mean(hardware)),
-        };
-        let Some(amount) = amount(looks, &local, &busiest, mean) else { return Found::Even };
-        if let Amount::Load(load) = amount
-            && busiest.fair == 1
-            && busiest.load > load
-            && !is_reduced(busiest.capacity)
-        {
-            return Found::Even;
-        }
-        let threads = self.fitting(hardware, (from, cpu, 0), looks, (&busiest, amount), load_of);
-        let stops = threads.is_empty() && self.stops(hardware, (from, cpu, 0), looks, (&busiest, amount));
-        Found::Uneven(Taken { from, threads, stops, level: 0 })
-    }
-
-    /// Load to capacity of all CPUs, times 1024.
-    fn mean(&self, hardware: &Hardware) -> u64 {
-        let at = Instant::new(hardware.now());
-        let total = self.total(at);
-        let load: u64 = self.cpus.iter().map(|cpu| self.load(cpu, at, total)).sum();
-        let capacity: u64 = self.cpus.iter().map(|cpu| cpu.capacity).sum();
-        load * CAPACITY / capacity
     }
 
     /// A thread came from a CPU that was stopped for it.
@@ -559,7 +513,11 @@ impl Balance {
     fn ends(&mut self, cpu: usize, level: usize, found: Found) -> Option<Taken> {
         match found {
             Found::Even => {
-                self.even(cpu, level);
+                self.even(cpu, level, 0);
+                None
+            }
+            Found::Bound => {
+                self.even(cpu, level, LONGEST_BOUND);
                 None
             }
             Found::Uneven(taken) => {

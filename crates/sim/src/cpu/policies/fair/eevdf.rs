@@ -21,7 +21,7 @@ use surety_model::weight::nice_weight;
 use crate::cpu::policy::Arrival;
 
 use super::balance::Search;
-use super::queue::{NEXT, Queues, Rule, SLICE, VIRTUAL_TIME, WakeupPreemption, scaled};
+use super::queue::{Entity, NEXT, Queue, Queues, Rule, SLICE, VIRTUAL_TIME, WakeupPreemption, scaled};
 use super::version::Version;
 use super::weight::UNIT;
 
@@ -48,31 +48,19 @@ impl<V> DerefMut for Eevdf<V> {
 }
 
 impl<V: Version> Eevdf<V> {
-    /// Weighted sum of virtual times relative to `zero`, and of weights, the running entity included.
-    fn totals(&self, queue: usize) -> (i64, i64) {
-        let q = &self.queues.queues[queue];
-        match q.current.map(|c| &self.queues.entities[c]) {
-            Some(c) if c.queued => (q.sum + c.weight * (c.virtual_time - q.zero), q.load + c.weight),
-            _ => (q.sum, q.load),
-        }
-    }
-
     /// The queue's virtual time, V.
+    #[inline]
     fn virtual_time(&self, queue: usize) -> i64 {
-        let (sum, load) = self.totals(queue);
-        let mean = if load > 0 { sum.div_euclid(load) } else { 0 };
-        self.queues.queues[queue].zero + mean
-    }
-
-    fn is_eligible_at(&self, queue: usize, (sum, load): (i64, i64), virtual_time: i64) -> bool {
-        let key = virtual_time - self.queues.queues[queue].zero;
-        i128::from(sum) >= i128::from(key) * i128::from(load)
+        let q = &self.queues.queues[queue];
+        virtual_time_of(q, q.running(&self.queues.entities))
     }
 
     /// Whether an entity is owed service.
+    #[inline]
     fn is_eligible(&self, entity: usize) -> bool {
         let e = &self.queues.entities[entity];
-        self.is_eligible_at(e.queue, self.totals(e.queue), e.virtual_time)
+        let q = &self.queues.queues[e.queue];
+        is_eligible_at(q, q.totals(q.running(&self.queues.entities)), e.virtual_time)
     }
 
     /// The slices of the queued entities.
@@ -94,6 +82,7 @@ impl<V: Version> Eevdf<V> {
     /// What the entity is owed now, bounded.
     fn update_lag(&mut self, entity: usize) {
         let e = &self.queues.entities[entity];
+        let virtual_time = self.virtual_time(e.queue);
         let form = self.version.form();
         let longest = match form.lag_by_longest_slice {
             false => (2 * e.slice).max(self.queues.tick),
@@ -102,8 +91,8 @@ impl<V: Version> Eevdf<V> {
             }
             true => self.queues.base_slice + self.queues.tick,
         };
-        let limit = self.queues.virtual_span(entity, longest);
-        let mut lag = (self.virtual_time(e.queue) - e.virtual_time).clamp(-limit, limit);
+        let limit = e.virtual_span(longest);
+        let mut lag = (virtual_time - e.virtual_time).clamp(-limit, limit);
         if e.delayed {
             if form.lag_by_longest_slice {
                 lag = lag.max(e.lag);
@@ -120,13 +109,13 @@ impl<V: Version> Eevdf<V> {
     /// With `W` in the queue, an entity of weight `w` placed at `V - l` moves V by `-l w / (W + w)`; so `l` is the
     /// old lag times `(W + w) / W`.
     fn place(&mut self, entity: usize, initial: bool) {
-        let span = self.queues.virtual_span(entity, self.queues.entities[entity].slice);
-        let queue = self.queues.entities[entity].queue;
-        let mean = self.virtual_time(queue);
-        let (_, load) = self.totals(queue);
-        let occupied = self.queues.queues[queue].count > 0;
+        let q = &self.queues.queues[self.queues.entities[entity].queue];
+        let running = q.running(&self.queues.entities);
+        let (mean, load) = (virtual_time_of(q, running), q.totals(running).1);
+        let occupied = q.count > 0;
         let form = self.version.form();
         let e = &mut self.queues.entities[entity];
+        let span = e.virtual_span(e.slice);
         let counts = occupied && e.lag != 0 && load > 0 && form.place_lag;
         let lag = if counts { scaled(e.lag, load + e.weight, load) } else { 0 };
         e.virtual_time = mean - lag;
@@ -150,30 +139,30 @@ impl<V: Version> Eevdf<V> {
     fn pick_when(&self, queue: usize, protect: bool, buddies: bool) -> Option<usize> {
         let q = &self.queues.queues[queue];
         let entities = &self.queues.entities;
-        let running = q.current.filter(|c| entities[*c].queued);
+        let running = q.running(entities);
         if q.count <= 1 {
-            return running.or_else(|| q.tree.first().map(|first| first.item as usize));
+            let first = || q.tree.first().map(|first| first.item as usize);
+            return q.current.filter(|_| running.is_some()).or_else(first);
         }
-        let totals = self.totals(queue);
+        let totals = q.totals(running);
         let form = self.version.form();
         if let Some(next) = q.next.filter(|_| buddies && form.pick_buddy)
-            && self.is_eligible_at(queue, totals, entities[next].virtual_time)
+            && is_eligible_at(q, totals, entities[next].virtual_time)
         {
             return Some(next);
         }
-        let running = running.filter(|c| self.is_eligible_at(queue, totals, entities[*c].virtual_time));
+        let eligible = running.filter(|c| is_eligible_at(q, totals, c.virtual_time));
         let protect = protect && (form.run_to_parity || !form.protects_whole_slice);
-        if let Some(c) = running.filter(|c| protect && entities[*c].virtual_time < entities[*c].protected) {
-            return Some(c);
+        if eligible.is_some_and(|c| protect && c.virtual_time < c.protected) {
+            return q.current;
         }
         // Mostly the first is eligible, which is known without a division: v <= V is the same as sum >= (v - zero) W, all are integers.
-        let first =
-            q.tree.first().filter(|first| self.is_eligible_at(queue, totals, first.figures[VIRTUAL_TIME]));
-        let best = first.or_else(|| q.tree.first_within(VIRTUAL_TIME, self.virtual_time(queue)));
-        match (best, running) {
-            (Some(best), Some(c)) if entities[c].deadline < best.key => Some(c),
+        let first = q.tree.first().filter(|first| is_eligible_at(q, totals, first.figures[VIRTUAL_TIME]));
+        let best = first.or_else(|| q.tree.first_within(VIRTUAL_TIME, virtual_time_of(q, running)));
+        match (best, eligible) {
+            (Some(best), Some(c)) if c.deadline < best.key => q.current,
             (Some(best), _) => Some(best.item as usize),
-            (None, c) => c,
+            (None, c) => q.current.filter(|_| c.is_some()),
         }
     }
 
@@ -201,11 +190,60 @@ impl<V: Version> Eevdf<V> {
         }
     }
 
+    /// Another weight: lag and distance to the deadline keep their length in real time.
+    fn take_weight(&mut self, entity: usize, weight: i64) {
+        let old = self.queues.entities[entity].weight;
+        let queued = self.queues.entities[entity].queued;
+        if queued && !self.version.form().keeps_lag_in_time {
+            return self.reweight_in_place(entity, weight);
+        }
+        if queued {
+            self.update_lag(entity);
+            if !self.queues.is_current(entity) {
+                self.stop_waiting(entity);
+            }
+            self.queues.count(entity, false);
+            let e = &mut self.queues.entities[entity];
+            e.deadline -= e.virtual_time;
+            e.protected -= e.virtual_time;
+            e.relative = true;
+        }
+        let e = &mut self.queues.entities[entity];
+        e.lag = scaled(e.lag, old, weight);
+        if e.relative {
+            e.deadline = scaled(e.deadline, old, weight);
+            e.protected = scaled(e.protected, old, weight);
+        }
+        e.weight = weight;
+        if queued {
+            self.join(entity, false);
+            let e = &mut self.queues.entities[entity];
+            e.protected += e.virtual_time;
+        }
+    }
+
     /// From now on another may be picked instead of an entity.
     fn end_protection(&mut self, entity: usize) {
         let e = &mut self.queues.entities[entity];
         e.protected = e.protected.min(e.virtual_time);
     }
+}
+
+/// The virtual time of a queue, V, in which this entity runs.
+#[inline]
+fn virtual_time_of(q: &Queue, running: Option<&Entity>) -> i64 {
+    if q.load == 0 {
+        // It is alone, if there is one: no division.
+        return running.map_or(q.zero, |c| c.virtual_time);
+    }
+    let (sum, load) = q.totals(running);
+    q.zero + sum.div_euclid(load)
+}
+
+/// Whether an entity of a queue with these totals is owed service, that stands at a virtual time.
+#[inline]
+fn is_eligible_at(q: &Queue, (sum, load): (i64, i64), virtual_time: i64) -> bool {
+    i128::from(sum) >= i128::from(virtual_time - q.zero) * i128::from(load)
 }
 
 impl<V: Version> Rule for Eevdf<V> {
@@ -351,20 +389,18 @@ impl<V: Version> Rule for Eevdf<V> {
     }
 
     fn account(&mut self, entity: usize, ran: i64) -> bool {
-        let passed = self.queues.virtual_span(entity, ran);
         let e = &mut self.queues.entities[entity];
         let queue = e.queue;
-        e.virtual_time += passed;
+        let is_alone = self.queues.queues[queue].count == 1;
+        e.virtual_time += e.virtual_span(ran);
         let is_over = e.virtual_time >= e.deadline;
         if is_over {
-            let (from, slice) = (e.virtual_time, e.slice);
-            let span = self.queues.virtual_span(entity, slice);
-            self.queues.entities[entity].deadline = from + span;
+            e.deadline = e.virtual_time + e.virtual_span(e.slice);
             self.rebase(queue);
         } else if e.virtual_time < e.protected {
             return false;
         }
-        if self.queues.queues[queue].count == 1 {
+        if is_alone {
             return false;
         }
         let form = self.version.form();
@@ -381,18 +417,18 @@ impl<V: Version> Rule for Eevdf<V> {
 
     fn set_current(&mut self, entity: usize) {
         self.queues.forget_favours(entity);
-        let queue = self.queues.entities[entity].queue;
-        if self.queues.entities[entity].queued {
-            self.stop_waiting(entity);
-            let form = self.version.form();
+        let form = self.version.form();
+        let e = &self.queues.entities[entity];
+        let queue = e.queue;
+        if e.queued {
+            self.queues.queues[queue].remove(e, e.deadline);
             let slice = if form.run_to_parity { self.shortest_slice(queue) } else { self.unscaled_slice };
-            let e = &self.queues.entities[entity];
-            let protected = if slice < e.slice && !form.protects_whole_slice {
-                e.deadline.min(e.virtual_time + self.queues.virtual_span(entity, slice))
+            let e = &mut self.queues.entities[entity];
+            e.protected = if slice < e.slice && !form.protects_whole_slice {
+                e.deadline.min(e.virtual_time + e.virtual_span(slice))
             } else {
                 e.deadline
             };
-            self.queues.entities[entity].protected = protected;
         }
         self.queues.queues[queue].current = Some(entity);
     }
@@ -432,38 +468,10 @@ impl<V: Version> Rule for Eevdf<V> {
         }
     }
 
-    /// Lag and distance to the deadline keep their length in real time.
+    #[inline]
     fn reweight(&mut self, entity: usize, weight: i64) {
-        let old = self.queues.entities[entity].weight;
-        if old == weight {
-            return;
-        }
-        let queued = self.queues.entities[entity].queued;
-        if queued && !self.version.form().keeps_lag_in_time {
-            return self.reweight_in_place(entity, weight);
-        }
-        if queued {
-            self.update_lag(entity);
-            if !self.queues.is_current(entity) {
-                self.stop_waiting(entity);
-            }
-            self.queues.count(entity, false);
-            let e = &mut self.queues.entities[entity];
-            e.deadline -= e.virtual_time;
-            e.protected -= e.virtual_time;
-            e.relative = true;
-        }
-        let e = &mut self.queues.entities[entity];
-        e.lag = scaled(e.lag, old, weight);
-        if e.relative {
-            e.deadline = scaled(e.deadline, old, weight);
-            e.protected = scaled(e.protected, old, weight);
-        }
-        e.weight = weight;
-        if queued {
-            self.join(entity, false);
-            let e = &mut self.queues.entities[entity];
-            e.protected += e.virtual_time;
+        if self.queues.entities[entity].weight != weight {
+            self.take_weight(entity, weight);
         }
     }
 
@@ -479,7 +487,6 @@ impl<V: Version> Rule for Eevdf<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::policies::fair::queue::Entity;
     use crate::cpu::policies::fair::version::Changed;
 
     const SLICE_NS: i64 = 3_000_000;

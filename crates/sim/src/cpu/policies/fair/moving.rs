@@ -2,7 +2,7 @@
 
 use super::balance::{Looks, Taken};
 use super::queue::Rule;
-use super::{Fair, is_held_at, load_of, queue_of};
+use super::{Fair, is_held_at, queue_of};
 use crate::cpu::hardware::{Hardware, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy};
 
@@ -10,10 +10,9 @@ impl<R: Rule> Fair<R> {
     /// A thread that waits goes to another CPU.
     pub(super) fn move_to(&mut self, hardware: &mut Hardware, thread: ThreadId, to: usize) {
         let entity = self.of_thread[thread.index()];
-        let from = hardware.thread(thread).cpu;
         self.quit(hardware, entity, false, false);
         if !self.is_held(entity) {
-            self.balance.leaves(hardware, thread, self.load(from));
+            self.balance.leaves(hardware, thread, self.load_beside(thread));
         }
         hardware.move_waiting(thread, to);
         self.queues.move_to(entity, queue_of(self.cpus, hardware.thread(thread).group, to));
@@ -21,7 +20,7 @@ impl<R: Rule> Fair<R> {
         if self.is_held(entity) {
             return;
         }
-        self.balance.joins(hardware, thread, self.load_of(thread), self.load(to));
+        self.balance.joins(hardware, thread, self.weight_of(thread), self.load_beside(thread));
         match hardware.current_of(to, self.rank) {
             Some(current) => self.wakeup_preempt(hardware, to, current, thread),
             None if hardware.current(to).is_none() => hardware.reschedule(to),
@@ -50,7 +49,7 @@ impl<R: Rule> Fair<R> {
                 let stays = is_choosy && rule.stays_at_first(of_thread[thread.index()])
                     || leaves_buddies && rule.is_buddy(of_thread[thread.index()])
                     || is_held_at(rule, hardware, thread, cpu);
-                (!stays).then(|| load_of((rule, of_thread), thread))
+                (!stays).then(|| rule.entities[of_thread[thread.index()]].weight)
             });
             if let Some(taken) = taken {
                 if !taken.threads.is_empty() {
@@ -68,7 +67,7 @@ impl<R: Rule> Fair<R> {
     /// What a CPU about to idle takes from another.
     pub(super) fn for_newly_idle(&self, hardware: &Hardware, cpu: usize) -> Option<Taken> {
         self.balance.for_newly_idle(hardware, cpu, |thread| {
-            (!is_held_at(&self.queues, hardware, thread, cpu)).then(|| self.load_of(thread))
+            (!is_held_at(&self.queues, hardware, thread, cpu)).then(|| self.weight_of(thread))
         })
     }
 
@@ -80,7 +79,8 @@ impl<R: Rule> Fair<R> {
         }
         let (queues, of_thread) = (&self.queues, &self.of_thread);
         self.balance.for_newly_idle_by_levels(hardware, cpu, |thread| {
-            (!is_held_at(queues, hardware, thread, cpu)).then(|| load_of((queues, of_thread), thread))
+            (!is_held_at(queues, hardware, thread, cpu))
+                .then(|| queues.entities[of_thread[thread.index()]].weight)
         })
     }
 }

@@ -117,6 +117,37 @@ impl Queue {
         Queue { entity: Some(entity), depth, ..Queue::default() }
     }
 
+    /// The running entity, while it counts as queued.
+    #[inline]
+    pub(super) fn running<'a>(&self, entities: &'a [Entity]) -> Option<&'a Entity> {
+        self.current.map(|current| &entities[current]).filter(|current| current.queued)
+    }
+
+    /// Weighted sum of virtual times relative to `zero`, and of weights, with the running entity.
+    #[inline]
+    pub(super) fn totals(&self, running: Option<&Entity>) -> (i64, i64) {
+        match running {
+            Some(c) => (self.sum + c.weight * (c.virtual_time - self.zero), self.load + c.weight),
+            None => (self.sum, self.load),
+        }
+    }
+
+    /// An entity joins the tree at a key.
+    #[inline]
+    fn insert(&mut self, entity: &mut Entity, item: u32, key: i64) {
+        self.sum += entity.weight * (entity.virtual_time - self.zero);
+        self.load += entity.weight;
+        entity.order = self.tree.insert(key, item, [entity.virtual_time, entity.slice]);
+    }
+
+    /// An entity leaves the tree, where it stands at a key.
+    #[inline]
+    pub(super) fn remove(&mut self, entity: &Entity, key: i64) {
+        self.sum -= entity.weight * (entity.virtual_time - self.zero);
+        self.load -= entity.weight;
+        self.tree.remove(key, entity.order);
+    }
+
     /// Whether what is in it may not run.
     pub(super) fn is_held(&self) -> bool {
         self.held > 0
@@ -157,6 +188,14 @@ pub(super) fn scaled(a: i64, b: i64, c: i64) -> i64 {
     }
 }
 
+impl Entity {
+    /// `span` ns of its time in virtual time.
+    #[inline]
+    pub(super) fn virtual_span(&self, span: i64) -> i64 {
+        if self.weight == UNIT { span } else { scaled(span, UNIT, self.weight) }
+    }
+}
+
 impl Queues {
     /// Empty root queues.
     pub(super) fn new(platform: &Platform, cpus: usize) -> Queues {
@@ -179,12 +218,13 @@ impl Queues {
     }
 
     /// `span` ns of an entity's time in virtual time.
+    #[inline]
     pub(super) fn virtual_span(&self, entity: usize, span: i64) -> i64 {
-        let weight = self.entities[entity].weight;
-        if weight == UNIT { span } else { scaled(span, UNIT, weight) }
+        self.entities[entity].virtual_span(span)
     }
 
     /// The entity of the group that an entity is in, on its CPU.
+    #[inline]
     pub(super) fn parent(&self, entity: usize) -> Option<usize> {
         self.queues[self.entities[entity].queue].entity
     }
@@ -196,11 +236,13 @@ impl Queues {
         q.load + running.map_or(0, |c| c.weight)
     }
 
+    #[inline]
     pub(super) fn is_current(&self, entity: usize) -> bool {
         self.queues[self.entities[entity].queue].current == Some(entity)
     }
 
     /// An entity counts as queued from now on, or no longer.
+    #[inline]
     pub(super) fn count(&mut self, entity: usize, queued: bool) {
         let e = &mut self.entities[entity];
         e.queued = queued;
@@ -247,22 +289,18 @@ impl Queues {
     }
 
     /// An entity joins the tree of its queue at a key.
+    #[inline]
     fn insert(&mut self, entity: usize, key: i64) {
         let e = &mut self.entities[entity];
-        let q = &mut self.queues[e.queue];
-        q.sum += e.weight * (e.virtual_time - q.zero);
-        q.load += e.weight;
         let item = u32::try_from(entity).expect("fewer than 2^32 entities");
-        e.order = q.tree.insert(key, item, [e.virtual_time, e.slice]);
+        self.queues[e.queue].insert(e, item, key);
     }
 
     /// An entity leaves the tree of its queue, where it stands at a key.
+    #[inline]
     fn remove(&mut self, entity: usize, key: i64) {
         let e = &self.entities[entity];
-        let q = &mut self.queues[e.queue];
-        q.sum -= e.weight * (e.virtual_time - q.zero);
-        q.load -= e.weight;
-        q.tree.remove(key, e.order);
+        self.queues[e.queue].remove(e, key);
     }
 
     /// A queued entity and the groups it is in get a part in their queues (`set_next_buddy`, `set_last_buddy`, `set_skip_buddy`).
@@ -276,11 +314,16 @@ impl Queues {
     }
 
     /// An entity is no longer preferred to others, nor are the groups it is in because of it (`clear_buddies`).
+    #[inline]
     pub(super) fn forget_favours(&mut self, entity: usize) {
         let q = &self.queues[self.entities[entity].queue];
-        if q.next != Some(entity) && q.last != Some(entity) && q.skip != Some(entity) {
-            return;
+        // Mostly nobody has a part.
+        if q.next.is_some() | q.last.is_some() | q.skip.is_some() {
+            self.forget_parts(entity);
         }
+    }
+
+    fn forget_parts(&mut self, entity: usize) {
         for buddy in [NEXT, LAST, SKIP] {
             let mut up = Some(entity);
             while let Some(entity) = up {

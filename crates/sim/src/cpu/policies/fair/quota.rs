@@ -292,7 +292,6 @@ impl<R: Rule> Fair<R> {
         if self.cpus == 1 || self.queues.queues[queue].is_held() {
             return;
         }
-        let cpu = queue % self.cpus;
         let inside: Vec<_> = (self.of_thread.iter().copied())
             .filter(|entity| self.queues.is_below(self.queues.entities[*entity].queue, queue))
             .map(|entity| &self.queues.entities[entity])
@@ -301,8 +300,10 @@ impl<R: Rule> Fair<R> {
             .collect();
         for thread in inside {
             match wanted {
-                true => self.balance.joins(hardware, thread, self.load_of(thread), self.load(cpu)),
-                false => self.balance.leaves(hardware, thread, self.load(cpu)),
+                true => {
+                    self.balance.joins(hardware, thread, self.weight_of(thread), self.load_beside(thread))
+                }
+                false => self.balance.leaves(hardware, thread, self.load_beside(thread)),
             }
         }
     }

@@ -5,7 +5,7 @@
 //! are when a period is over; a CPU that looks computes those only whose bounds are above what it has found.
 
 use super::imbalance::{CAPACITY, Kind, Looks, Seen};
-use super::{Average, Balance, CpuState};
+use super::{Average, Balance};
 use crate::cpu::hardware::Hardware;
 use crate::cpu::places::{Places, Ranking};
 use crate::cpu::policies::fair::average::{Instant, period_of};
@@ -76,18 +76,19 @@ impl Balance {
                 0 => NOTHING,
                 // It runs there: when it does no more, the CPU has changed.
                 1 if runs.contains(cpu) && !self.reduced.contains(cpu) => NOTHING,
-                fair => figure(self.at_most(state, fair, at)),
+                fair => figure(self.at_most(cpu, fair, at)),
             };
             self.bounds.ranking.set(cpu, most);
         }
     }
 
     /// The rank of a CPU at most until the end of the period, whoever looks and whatever else runs there.
-    fn at_most(&self, state: &CpuState, fair: usize, at: Instant) -> (Kind, u64) {
+    fn at_most(&self, cpu: usize, fair: usize, at: Instant) -> (Kind, u64) {
+        let state = &self.cpus[cpu];
         let of = |average: &Average| average.at_most_in_period(at, CAPACITY);
         let seen =
             Seen::without_load(of(&state.runnable), || of(&state.used), (fair, fair + 1), state.capacity);
-        let load = || self.load_in_period(state, at, self.bounds.total);
+        let load = || self.load_in_period(cpu, at, self.bounds.total);
         seen.with_load(Looks::NewlyIdle, load).rank(Looks::NewlyIdle)
     }
 }

@@ -14,6 +14,9 @@ const BUSY_FACTOR: u64 = 16;
 /// Times its number of CPUs, in ms: how long intervals are at least and at most.
 pub(super) const INTERVALS: (u64, u64) = (1, 2);
 
+/// The interval, in ms, up to which one doubles that found only threads which may not come (`MAX_PINNED_INTERVAL`).
+pub(super) const LONGEST_BOUND: u64 = 512;
+
 impl Balance {
     /// Whether the interval of a CPU is over at some level.
     fn is_due(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> bool {
@@ -67,7 +70,7 @@ impl Balance {
             } else {
                 self.leaves_to_others(hardware, cpu, level);
             }
-            self.even(cpu, level);
+            self.even(cpu, level, 0);
             if !goes_on {
                 return;
             }
@@ -129,8 +132,9 @@ impl Balance {
         CAPACITY.saturating_sub(crowd) * count / CAPACITY
     }
 
-    pub(super) fn even(&mut self, cpu: usize, level: usize) {
-        let longest = INTERVALS.1 * self.size(level) as u64;
+    /// A CPU took nothing, and did not fail: its interval doubles while it is below that of its domain, or below `bound` ms.
+    pub(super) fn even(&mut self, cpu: usize, level: usize, bound: u64) {
+        let longest = bound.max(INTERVALS.1 * self.size(level) as u64);
         let state = self.cpus[cpu].domain_mut(level);
         state.failures = 0;
         if state.interval < longest {

@@ -16,6 +16,7 @@ use std::ops::Range;
 use super::groups::{Group, uneven};
 use super::imbalance::{Amount, CAPACITY, Looks, Seen, is_reduced_by};
 use super::interval::ticks_of;
+use super::session::Totals;
 use super::{Balance, Found, Taken};
 use crate::cpu::domains::{Domains, Level};
 use crate::cpu::hardware::{Hardware, ThreadId};
@@ -41,8 +42,7 @@ impl Levels {
     pub(super) fn new(domains: &Domains, hardware: &Hardware) -> Levels {
         let cpus = hardware.cpus.len();
         let caches = cpus / domains.llc;
-        // EEVDF came with it.
-        let is_cfs = hardware.platform.schedulers.iter().any(|word| word.starts_with("cfs"));
+        let is_cfs = hardware.platform.fair_version().is_some_and(|version| version.is_cfs);
         Levels {
             all: domains.levels.clone(),
             domains: domains.clone(),
@@ -65,6 +65,7 @@ struct View<'a> {
     level: usize,
     looks: Looks,
     left_out: &'a Places,
+    totals: &'a Totals,
 }
 
 impl Balance {
@@ -125,7 +126,7 @@ impl Balance {
     ) -> (Option<Taken>, bool) {
         if !self.is_responsible(hardware, (cpu, level), looks) {
             self.leaves_to_others(hardware, cpu, level);
-            self.even(cpu, level);
+            self.even(cpu, level, 0);
             return (None, false);
         }
         self.begin(hardware, cpu, level);
@@ -171,24 +172,25 @@ impl Balance {
         load_of: impl Fn(ThreadId) -> Option<i64>,
     ) -> Found {
         let mut left_out = Places::none(self.cpus.len());
+        let totals = self.totals(Instant::new(hardware.now()));
         loop {
-            let view = View { cpu, level, looks, left_out: &left_out };
+            let view = View { cpu, level, looks, left_out: &left_out, totals: &totals };
             let Some((from, seen, amount)) = self.source(hardware, &view) else {
                 // Those that may not come are still there where all were left out.
-                if left_out.is_empty() {
-                    self.mark_imbalanced(cpu, level, false);
+                if !left_out.is_empty() {
+                    return Found::Bound;
                 }
+                self.mark_imbalanced(cpu, level, false);
                 return Found::Even;
             };
             let threads = self.fitting(hardware, (from, cpu, level), looks, (&seen, amount), &load_of);
-            let is_bound = |thread: &ThreadId| !hardware.thread(*thread).may_run_on(cpu);
-            let waiting = &self.cpus[from].wanting;
-            if threads.is_empty() && !waiting.is_empty() {
-                if seen.all > 1 && waiting.iter().all(is_bound) {
+            if threads.is_empty() && seen.all > 1 {
+                if self.are_bound(hardware, (from, cpu), &seen) {
                     left_out.set(from, true);
                     continue;
                 }
-                if seen.all > 1 && waiting.iter().any(is_bound) {
+                let is_bound = |thread: &ThreadId| !hardware.thread(*thread).may_run_on(cpu);
+                if self.cpus[from].wanting.iter().any(is_bound) {
                     self.mark_imbalanced(cpu, level, true);
                 }
             }
@@ -225,7 +227,7 @@ impl Balance {
         }
         let busiest = busiest?;
         let amount = uneven(&of, view.level > 0, view.looks, (&local, &busiest), total)?;
-        let (from, seen) = self.busiest_in(hardware, &of, busiest.cpus, amount, view.left_out)?;
+        let (from, seen) = self.busiest_in(hardware, view, busiest.cpus, amount)?;
         Some((from, seen, amount))
     }
 
@@ -237,7 +239,7 @@ impl Balance {
         let mut group = Group::new(cpus.clone());
         group.capacity = self.cpus[cpus.clone()].iter().map(|cpu| cpu.capacity).sum();
         for cpu in cpus.clone().filter(|cpu| !view.left_out.contains(*cpu)) {
-            let mut seen = self.figures(hardware, cpu);
+            let mut seen = self.figures(hardware, cpu, view.totals);
             let is_looker = cpu == view.cpu && view.looks == Looks::NewlyIdle;
             if is_looker {
                 // What ran there has left its queue, and it is not idle yet.
@@ -255,11 +257,11 @@ impl Balance {
     }
 
     /// A CPU with all its averages, also where it is idle.
-    pub(super) fn figures(&self, hardware: &Hardware, cpu: usize) -> Seen {
+    pub(super) fn figures(&self, hardware: &Hardware, cpu: usize, totals: &Totals) -> Seen {
         let (at, state) = (Instant::new(hardware.now()), &self.cpus[cpu]);
         let fair = state.wanting.len();
         Seen {
-            load: self.load(state, at, self.total(at)),
+            load: self.load(cpu, at, totals),
             runnable: state.runnable.at(at, CAPACITY),
             used: state.used.at(at, CAPACITY),
             fair,
@@ -272,21 +274,21 @@ impl Balance {
     fn busiest_in(
         &self,
         hardware: &Hardware,
-        of: &Level,
+        view: &View<'_>,
         cpus: Range<usize>,
         amount: Amount,
-        left_out: &Places,
     ) -> Option<(usize, Seen)> {
+        let margin = self.of_levels().all[view.level].margin();
         let mut busiest: Option<(usize, Seen)> = None;
-        for cpu in cpus.filter(|cpu| !left_out.contains(*cpu)) {
-            let seen = self.figures(hardware, cpu);
+        for cpu in cpus.filter(|cpu| !view.left_out.contains(*cpu)) {
+            let seen = self.figures(hardware, cpu, view.totals);
             let most = busiest.as_ref().map(|(_, most)| most);
             let gives = seen.fair > 0
                 && match amount {
                     Amount::Load(load) => {
                         let (theirs, capacity) = most.map_or((0, 1), |most| (most.load, most.capacity));
                         let stays =
-                            seen.fair == 1 && seen.load > load && !is_reduced_by(seen.capacity, of.margin());
+                            seen.fair == 1 && seen.load > load && !is_reduced_by(seen.capacity, margin);
                         !stays && seen.load * capacity > theirs * seen.capacity
                     }
                     Amount::Used(_) => seen.fair > 1 && seen.used > most.map_or(0, |most| most.used),

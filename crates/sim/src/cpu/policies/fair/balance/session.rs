@@ -16,6 +16,7 @@ use surety_units::Nanos;
 
 use super::imbalance::CAPACITY;
 use super::{Average, Balance, CpuState};
+use crate::cpu::hardware::ThreadId;
 use crate::cpu::policies::fair::average::Instant;
 
 /// The least that an entity weighs (`MIN_SHARES`).
@@ -28,6 +29,13 @@ pub(super) struct Session {
     load: Average,
 }
 
+/// The load on all CPUs at an instant: of the session, and of each group.
+#[derive(Clone, Debug)]
+pub(super) struct Totals {
+    session: u64,
+    groups: Vec<u64>,
+}
+
 impl Session {
     /// The load of a CPU goes from one level to another.
     pub(super) fn step(&mut self, now: Nanos, from: u64, to: u64) {
@@ -36,30 +44,34 @@ impl Session {
 }
 
 /// What an entity has wanted, where a thread has come that wanted its CPU for `part`, and threads there ran for `used`.
-fn gains(wanted: &mut Average, part: &Average, used: &Average, now: Nanos) {
+pub(super) fn gains(wanted: &mut Average, part: &Average, used: &Average, now: Nanos) {
     let (part, used) = (part.sum(now), used.sum(now));
     wanted.replace(now, |wanted, whole| (wanted + part).min(whole).max(used));
 }
 
-/// The same where one has gone, and those that are left load the CPU so.
-fn loses(wanted: &mut Average, load: &Average, used: &Average, now: Nanos) {
-    let each = load.sum(now).checked_div(load.level()).unwrap_or(0);
+/// The same where one has gone, and those that are left wanted it for `each`, told by what always would come to.
+pub(super) fn loses(wanted: &mut Average, each: impl FnOnce(u64) -> u64, used: &Average, now: Nanos) {
     let used = used.sum(now);
-    wanted.replace(now, |wanted, _| wanted.min(each).max(used));
+    wanted.replace(now, |wanted, whole| wanted.min(each(whole)).max(used));
+}
+
+/// For how long threads that load a CPU so wanted it on average.
+fn each(load: &Average, now: Nanos) -> u64 {
+    load.sum(now).checked_div(load.level()).unwrap_or(0)
 }
 
 /// A thread's part of a CPU's averages, which wanted it for `part`, has gone to another one's.
 pub(super) fn moves(from: &mut CpuState, to: &mut CpuState, part: &Average, now: Nanos) {
     gains(&mut to.wanted, part, &to.used, now);
-    loses(&mut from.wanted, &from.load, &from.used, now);
+    loses(&mut from.wanted, |_| each(&from.load, now), &from.used, now);
 }
 
-/// What the entity of a session weighs on a CPU (`calc_group_shares`): by the average load of its threads there, the weight of those that
-/// want the CPU at this instant, and the average load on all CPUs.
-fn weight(own: u64, level: u64, total: u64) -> u64 {
+/// What the entity of a group of weight `group` weighs on a CPU (`calc_group_shares`): by the average load in it there, the weight of those
+/// that want the CPU at this instant, and the average load on all CPUs.
+pub(super) fn weight(group: u64, own: u64, level: u64, total: u64) -> u64 {
     let here = own.max(level);
     let whole = total.saturating_sub(own) + here;
-    (CAPACITY * here).checked_div(whole).unwrap_or(CAPACITY).clamp(WEIGHT_MIN, CAPACITY)
+    (group * here).checked_div(whole).unwrap_or(group).clamp(WEIGHT_MIN, group)
 }
 
 impl Balance {
@@ -68,30 +80,55 @@ impl Balance {
         self.session.as_ref().map_or(0, |session| session.load.at(at, 1))
     }
 
-    /// The load of a CPU: that of its threads, or of their session.
-    pub(super) fn load(&self, state: &CpuState, at: Instant, total: u64) -> u64 {
+    /// The same, and that of groups.
+    #[inline]
+    pub(super) fn totals(&self, at: Instant) -> Totals {
+        let groups = self.shares.as_ref().map_or(Vec::new(), |shares| shares.totals(at));
+        Totals { session: self.total(at), groups }
+    }
+
+    /// The load of a CPU: that of its threads and of groups, or of a session.
+    #[inline]
+    pub(super) fn load(&self, cpu: usize, at: Instant, totals: &Totals) -> u64 {
+        let state = &self.cpus[cpu];
         let own = state.load.at(at, 1);
+        if let Some(shares) = &self.shares {
+            return own + shares.load(cpu, at, &totals.groups);
+        }
         if self.session.is_none() {
             return own;
         }
-        state.wanted.at(at, weight(own, state.load.level(), total))
+        state.wanted.at(at, weight(CAPACITY, own, state.load.level(), totals.session))
     }
 
     /// No less than the load of a CPU until the end of a period, where the session's on all CPUs is at least `total`.
-    pub(super) fn load_in_period(&self, state: &CpuState, at: Instant, total: u64) -> u64 {
+    pub(super) fn load_in_period(&self, cpu: usize, at: Instant, total: u64) -> u64 {
+        let state = &self.cpus[cpu];
         let own = state.load.at_most_in_period(at, 1);
+        if let Some(shares) = &self.shares {
+            return own + shares.load_in_period(cpu, at);
+        }
         if self.session.is_none() {
             return own;
         }
-        state.wanted.at_most_in_period(at, weight(own, state.load.level(), total))
+        state.wanted.at_most_in_period(at, weight(CAPACITY, own, state.load.level(), total))
     }
 
     /// What a thread's own load on a CPU is of the CPU's, which is `load` (`task_h_load`).
-    pub(super) fn part_of_load(&self, state: &CpuState, now: Nanos, load: u64, own: u64) -> u64 {
+    pub(super) fn part_of_load(
+        &self,
+        (thread, cpu): (ThreadId, usize),
+        now: Nanos,
+        load: u64,
+        own: u64,
+    ) -> u64 {
+        if let Some((shares, group)) = self.shares.as_ref().zip(self.threads[thread.index()].group) {
+            return shares.part((group, cpu), Instant::new(now), load, own);
+        }
         if self.session.is_none() {
             return own;
         }
-        own * load / (state.load.get(now, 1) + 1)
+        own * load / (self.cpus[cpu].load.get(now, 1) + 1)
     }
 }
 
@@ -124,12 +161,12 @@ mod tests {
         ] {
             // The kernel leaves changes of a CPU's load below a 64th out of its sum.
             assert!(
-                weight(own, level, total).abs_diff(kernels) <= 6,
+                weight(CAPACITY, own, level, total).abs_diff(kernels) <= 6,
                 "{}, {kernels}",
-                weight(own, level, total)
+                weight(CAPACITY, own, level, total)
             );
         }
-        assert_eq!((weight(0, 0, 0), weight(0, 0, 5000)), (CAPACITY, WEIGHT_MIN));
+        assert_eq!((weight(CAPACITY, 0, 0, 0), weight(CAPACITY, 0, 0, 5000)), (CAPACITY, WEIGHT_MIN));
     }
 
     /// The same while four spinners went to and fro: weight of an entity whose CPU has just taken one, 1,024 times what threads ran there on
@@ -156,11 +193,11 @@ mod tests {
         load.replace(NOW, |_, whole| whole * 1536);
         for (wanted, used, left) in [(1024, 100, 512), (400, 100, 400), (1024, 800, 800)] {
             let mut average = of(wanted);
-            loses(&mut average, &load, &of(used), NOW);
+            loses(&mut average, |_| each(&load, NOW), &of(used), NOW);
             assert!(average.get(NOW, CAPACITY).abs_diff(left) <= 1, "{} {left}", average.get(NOW, CAPACITY));
         }
         let mut average = of(1024);
-        loses(&mut average, &Average::default(), &of(100), NOW);
+        loses(&mut average, |_| each(&Average::default(), NOW), &of(100), NOW);
         assert!(average.get(NOW, CAPACITY) <= 100, "nobody is left");
     }
 }

@@ -95,7 +95,7 @@ impl Balance {
                 Amount::Threads(threads) => Amount::Threads(threads - 1),
                 Amount::Load(load) => {
                     let own = state.queued.get(now, own.unsigned_abs());
-                    let own = self.part_of_load(&self.cpus[from], now, busiest.load, own).max(1);
+                    let own = self.part_of_load((thread, from), now, busiest.load, own).max(1);
                     if own >> patience.failures.min(63) > load {
                         continue;
                     }
@@ -116,6 +116,13 @@ impl Balance {
             }
         }
         taken
+    }
+
+    /// Whether none of several threads of a CPU may come to another.
+    pub(super) fn are_bound(&self, hardware: &Hardware, (from, to): (usize, usize), seen: &Seen) -> bool {
+        let there = &self.cpus[from].wanting;
+        let is_bound = |thread: &ThreadId| !hardware.thread(*thread).may_run_on(to);
+        seen.all > 1 && !there.is_empty() && there.iter().all(is_bound)
     }
 
     /// Whether the running thread of a CPU is stopped to be taken, as nothing that waits there may be (`need_active_balance`).

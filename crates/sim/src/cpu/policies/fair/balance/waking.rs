@@ -92,7 +92,8 @@ impl Balance {
             return previous;
         }
         let at = Instant::new(hardware.now());
-        let load = |cpu: usize| self.load(&self.cpus[cpu], at, self.total(at));
+        let totals = self.totals(at);
+        let load = |cpu: usize| self.load(cpu, at, &totals);
         let own = self.threads[id.index()].queued.at(at, load_alone(thread.scheduling));
         let margin = levels.all[levels.common(waker, previous)].margin();
         let here = (load(waker) + own) * 100 * self.cpus[previous].capacity;
@@ -183,7 +184,8 @@ impl Balance {
         let at = Instant::new(hardware.now());
         let allowed = cpus.filter(|cpu| thread.may_run_on(*cpu));
         let free = allowed.clone().find(|cpu| self.is_free(hardware, *cpu));
-        free.or_else(|| allowed.min_by_key(|cpu| self.load(&self.cpus[*cpu], at, self.total(at))))
+        let totals = self.totals(at);
+        free.or_else(|| allowed.min_by_key(|cpu| self.load(*cpu, at, &totals)))
     }
 
     /// The other group of the domain of a CPU that a new thread goes to, if it does not stay in that of the CPU.
@@ -194,11 +196,12 @@ impl Balance {
         (cpu, of): (usize, &Level),
     ) -> Option<Range<usize>> {
         let is_allowed = |cpus: &Range<usize>| cpus.clone().any(|cpu| thread.may_run_on(cpu));
+        let totals = self.totals(Instant::new(hardware.now()));
         let group = |cpus: Range<usize>| {
             let mut group = Group::new(cpus.clone());
             group.capacity = self.cpus[cpus.clone()].iter().map(|cpu| cpu.capacity).sum();
             cpus.for_each(|cpu| {
-                group.add(&self.figures(hardware, cpu), self.is_unused(hardware, cpu));
+                group.add(&self.figures(hardware, cpu, &totals), self.is_unused(hardware, cpu));
             });
             group.classify(of.margin(), false, false);
             group
