@@ -20,9 +20,17 @@
 //! S_i >= max(A_i at the start + a_i + r_i K, B_i + a_i)                               buffer
 //! ```
 //!
-//! `H` is what may be served although a batch waits: the best-effort requests in the device when the first came, those that have aged
-//! (`prio_aging_expire` of mq-deadline lets them by, one each time it is asked), and what the device does on its own account (written data that it holds; `D` of a
-//! batch that is written, later).
+//! `H` is what may be served although a batch waits: the best-effort requests that had left the scheduler when the first came, those that have aged
+//! (`prio_aging_expire` of mq-deadline lets them by, one each time it is asked), what goes before all classes, and what the device does on its own account (written data
+//! that it holds; `D` of a batch that is written, later).
+//!
+//! As many have left the scheduler as the driver takes, and one for each CPU: it takes a request first and finds then that the driver has no room
+//! (`__blk_mq_do_dispatch_sched`). Where the driver is asked first (`blk_mq_get_dispatch_budget`: SCSI) none has. That is all as long as no thread is preempted between the two, and
+//! no CPU is held up there so long that another takes what became free, and one more.
+//!
+//! Before all classes go flushes, and the block of a journal's commit, behind the flush before it (`blk_flush_complete_seq`, `blk_mq_requeue_work`). While best effort is kept out a thread
+//! that waits for what it wrote has one flush at most, for it has to write again before the next; and jbd2 has one commit at most, for the blocks of the next are of best effort and are not
+//! asked for before that commit is complete.
 //!
 //! **W.** While any stream has a batch in the block layer, mq-deadline gives the driver no best-effort request but aged ones
 //! (`dd_dispatch_request`: a class that has requests queued or in the device ends the search). Take such a span. At its beginning each stream
@@ -151,9 +159,8 @@ pub struct DiskTerms {
     /// Best-effort requests that may be in the device, or have left the scheduler for it, and how many of those may write.
     pub inside: u64,
     pub inside_writes: u64,
-    /// Of best effort, requests beyond those that CPUs may have taken from the scheduler at once, for each finds only then that the driver has no room. Counted where
-    /// streams overlap.
-    pub racing: u64,
+    /// CPUs that may each have taken one of those before they find that the driver has no room (`__blk_mq_do_dispatch_sched`); 0: it is asked first.
+    pub handing_on: u64,
     /// Bytes of the longest request: a batch is divided into such.
     pub request_bytes: u64,
     /// Requests of the queue, and how many of them best effort may have at once.
@@ -168,8 +175,13 @@ pub struct DiskTerms {
     /// Whether the driver may have taken best effort again before a thread asks for its next batch, where that is asked for only when the one before is
     /// there; else it is asked for before the driver takes another request.
     pub gaps: bool,
-    /// Whether a journal's commits are written before all classes (`blk_flush_complete_seq`: behind its flush the block goes to the head of all).
+    /// Whether others write to a file system with a journal: the block of a commit goes before all classes (`blk_flush_complete_seq`: behind its flush it is inserted
+    /// at the head of all).
     pub commits: bool,
+    /// Flushes, which go before all classes as well, that may come while best effort is kept out: one of each thread that waits for what it wrote, and two of a commit.
+    pub flushes: u64,
+    /// What one takes, beside what the device holds.
+    pub flush: Nanos,
     /// The least between the ends of two requests, where the device takes one at a time.
     pub least: Option<Least>,
     /// Bytes of the longest request that the block layer makes of two.
@@ -263,8 +275,6 @@ pub enum Why {
 pub enum Gap {
     /// The scheduler has no classes.
     InOrder,
-    /// A commit of the journal is written before all classes, with a flush on either side.
-    Commits,
     /// That a write is there a thread of the kernel may tell (`iomap_dio_bio_end_io`), which is fair and has no bound.
     Written,
     /// The device takes more than one request at a time, or chance says how long it takes: both may be there at once.
@@ -314,7 +324,6 @@ impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Gap::InOrder => f.write_str("without a scheduler all go in the order of coming; use `scheduler = \"mq-deadline\"`"),
-            Gap::Commits => f.write_str("a commit of the file system's journal goes before all classes; use `journal = false`"),
             Gap::Written => f.write_str("a fair thread of the kernel may tell that a write is there, however late; leave `overlap` out"),
             Gap::Together => f.write_str(
                 "the device takes more than one request at a time, or takes as long as chance says, so that both may be there at once; leave `overlap` out",

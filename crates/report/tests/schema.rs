@@ -236,6 +236,7 @@ fn plans_read_back_and_are_as_documented() {
     other.platform.overheads = Overheads { switch: cost, wakeup: cost, sleep: cost, tick: cost, timer: cost };
     other.platform.fair_server = None;
     other.platform.fair_server_charged = false;
+    other.platform.other_cpus = 2;
     other.platform.ext_server = Some(FairServer::DEFAULT);
     other.platform.root_domains = vec![CpuSet::first(other.platform.cpus)];
     other.reservations[0].root_domains = other.platform.root_domains.clone();

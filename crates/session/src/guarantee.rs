@@ -279,6 +279,8 @@ impl<'a> Guarantee<'a> {
         if !self.request.force {
             permission::check_plan(plan, &self.workload, self.platform.cpus)?;
         }
+        let online = self.context.kernel().online_cpus()?.len();
+        permission::check_disks(plan, &self.facts.scheduler, online)?;
         let reserved = plan.apply_to(&self.workload);
         self.context.stage(Stage::Enforcing);
         let (record, mut seen) = self.run_here(&State::HostReserved.to_string(), &reserved)?;

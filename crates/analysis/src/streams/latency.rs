@@ -195,15 +195,13 @@ impl<'a> Set<'a> {
         (sum(|stream| stream.requests), sum(|stream| stream.writes))
     }
 
-    /// Best-effort requests that go first, and how many of them may write; where all go in the order of coming, any of the queue.
+    /// Best-effort requests that go first in their class, and how many of them may write; where all go in the order of coming, any of the queue.
     fn first(&self) -> (u64, u64) {
         let disk = self.disk;
         match disk.service {
             Service::ByClass { aged } => {
                 let may_write = disk.inside_writes > 0;
-                let overlap = self.streams.iter().any(|stream| stream.overlaps);
-                let more = aged + if overlap { disk.racing } else { 0 };
-                (disk.inside + more, disk.inside_writes + if may_write { more } else { 0 })
+                (disk.inside + aged, disk.inside_writes + if may_write { aged } else { 0 })
             }
             Service::InOrder => {
                 let is_written =
@@ -224,20 +222,25 @@ impl<'a> Set<'a> {
             Service::ByClass { .. } => disk.beside_bytes,
             Service::InOrder => disk.beside_bytes.max(disk.request_bytes),
         };
-        let (read, write) = (ns(disk.read.of(longest)), ns(disk.write.unwrap_or_default().of(longest)));
-        let (requests, writes) = (bytes(requests).saturating_add(count * times), bytes(writes));
+        let written = disk.write.unwrap_or_default();
+        let (read, write) = (ns(disk.read.of(longest)), ns(written.of(longest)));
+        let (commits, block) = (u64::from(disk.commits), ns(written.of(PAGE)));
+        let before_all = commits + disk.flushes;
+        let (requests, writes) =
+            (bytes(requests).saturating_add((count + before_all) * times), bytes(writes));
         // Each time the device may hold as much as it can.
-        let again = if of_which > 0 { times } else { 1 };
+        let again = if of_which + commits > 0 { times } else { 1 };
         let held = Held { most: disk.held.most * again, bytes: disk.held.bytes * again, ..disk.held };
         let own = |written: u64| ns(held.time_but(requests, writes.saturating_add(written), last));
         let added = if held.flushes { 1 } else { held.per_write.max(1) };
         let added = if held.most > 0 { u128::from(added) * (ns(held.each.of(held.longest)) + 2) } else { 0 };
-        let all = |each: u128, own: u128| {
+        let flushes = u128::from(disk.flushes) * ns(disk.flush);
+        let all = |each: u128, block: u128, own: u128| {
             let once = u128::from(count - of_which) * read + u128::from(of_which) * each;
-            u128::from(times) * once + own
+            u128::from(times) * (once + u128::from(commits) * block + flushes) + own
         };
-        let either = all(read.max(write), own(of_which * times));
-        either.min(all(read.max(write + added), own(0)))
+        let either = all(read.max(write), block, own((of_which + commits) * times));
+        either.min(all(read.max(write + added), block + added, own(0)))
     }
 
     pub(super) fn blocking(&self) -> Nanos {

@@ -6,8 +6,6 @@
 //! - mq-deadline serves by class, so that one batch in the block layer is enough;
 //! - the two are different requests: the block layer may make one of a request and what follows it on the disk, up to its longest
 //!   (`blk_rq_merge_ok`, `blk_try_merge`), and so of the end of a batch and the beginning of the next. It does not where those are longer together;
-//! - there is no journal: the block of a commit goes to the head of all classes when the flush before it is done (`blk_flush_complete_seq`,
-//!   `blk_mq_requeue_work`), so that more than what was in the device gets in;
 //! - the device serves one request at a time, and takes no less than `x` for any request of a batch. Requests of both may be served in any
 //!   order, so the last one of the second may be all that is left when the first is there.
 
@@ -34,9 +32,6 @@ pub(super) fn gap(demand: &StreamDemand, batch: u64, disk: &DiskTerms) -> Option
     }
     if demand.direction == Direction::Write {
         return Some(Gap::Written);
-    }
-    if disk.commits {
-        return Some(Gap::Commits);
     }
     let Some(least) = disk.least else { return Some(Gap::Together) };
     // Where kernels have requests of different lengths, how a batch is divided is not known.

@@ -81,10 +81,13 @@ fn tightest(profile: &Profile, mix: Mix, (at_once, rounds, seed): (usize, usize,
         while round > 0 && requests < at_once.min(device.depth()) {
             let request = drawn.request();
             device.accept(now, requests as u32, &request);
-            let is_read = request.op == Op::Read;
-            let cost = if is_read { worst.read } else { worst.write };
-            bound += cost.of(request.bytes());
-            (requests, writes) = (requests + 1, writes + u64::from(!is_read || mix.overlap));
+            bound += match request.op {
+                Op::Read => worst.read.of(request.bytes()),
+                Op::Flush => worst.flush,
+                _ => worst.write.of(request.bytes()),
+            };
+            let is_written = request.op == Op::Write || mix.overlap;
+            (requests, writes) = (requests + 1, writes + u64::from(is_written));
         }
         bound += worst.held.time(requests as u64, writes);
         while device.queued() > 0 {
