@@ -10,6 +10,7 @@ use std::fmt;
 use surety_analysis::{AnalysisWorld, foundation};
 use surety_fit::{WorkFit, fit_thread};
 use surety_host::{Bindings, HostWorld, Scratch};
+use surety_kernel::Kernel as _;
 use surety_kernel::facts::MachineFacts;
 use surety_model::claim::Claim;
 use surety_model::event::TraceSink;
