@@ -88,15 +88,7 @@ pub fn terms(
     let largest = limit(KERNELS.iter().map(|rules| rules.max_sectors).max());
     let smallest = limit(KERNELS.iter().map(|rules| rules.max_sectors).min());
     let scheduler = disk.scheduler.as_deref().unwrap_or("mq-deadline");
-    let requests = match scheduler {
-        "mq-deadline" => scheduled(&profile, platform.disk_driver),
-        "none" => u64::from(profile.driver_tags().min(disk.depth.unwrap_or(u32::MAX))),
-        other => {
-            return Err(format!(
-                "how long `{other}` lets a request wait is not bounded here; use `scheduler = \"mq-deadline\"`"
-            ));
-        }
-    };
+    let requests = queue(scheduler, &profile, disk, platform)?;
     if let Some(why) = objection(workload, disk, &guaranteed) {
         return Err(why);
     }
@@ -143,6 +135,17 @@ pub fn terms(
         cpu: CPU,
         asks: CPU,
     })
+}
+
+/// Requests of the queue that an I/O scheduler has, or the driver's tags without one.
+fn queue(scheduler: &str, profile: &Profile, disk: &Disk, platform: &Platform) -> Result<u64, String> {
+    match scheduler {
+        "mq-deadline" => Ok(scheduled(profile, platform.disk_driver)),
+        "none" => Ok(profile.driver_tags().min(disk.depth.unwrap_or(u32::MAX)).into()),
+        other => Err(format!(
+            "how long `{other}` lets a request wait is not bounded here; use `scheduler = \"mq-deadline\"`"
+        )),
+    }
 }
 
 /// A stream of a disk for which there is no bound, whatever else there is: why.

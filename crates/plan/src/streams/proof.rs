@@ -67,16 +67,7 @@ pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proo
         ProofInput::new("of those out of the I/O scheduler", terms.inside),
         ProofInput::new("the CPU's part", each(terms.cpu)),
     ];
-    if terms.handing_on > 0 {
-        inputs.push(ProofInput::new("CPUs that hand requests on", terms.handing_on));
-    }
-    if terms.flushes > 0 {
-        let commits = u64::from(terms.commits);
-        inputs.push(ProofInput::new(
-            "commits and flushes before all",
-            format!("{commits} and {}", terms.flushes),
-        ));
-    }
+    inputs.extend(before_all(terms));
     let mut steps = cpu.steps.clone();
     if let (true, Some(least)) = (overlap, terms.least) {
         let last = surety_analysis::streams::last_request(given.batch, terms);
@@ -121,6 +112,19 @@ pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proo
         simulations: Vec::new(),
         digest: None,
     }
+}
+
+/// Of what goes before a batch: CPUs that may each have a request more than the driver takes, and what goes before all classes.
+fn before_all(terms: &DiskTerms) -> Vec<ProofInput> {
+    let mut inputs = Vec::new();
+    if terms.handing_on > 0 {
+        inputs.push(ProofInput::new("CPUs that hand requests on", terms.handing_on));
+    }
+    if terms.flushes > 0 {
+        let both = format!("{} and {}", u64::from(terms.commits), terms.flushes);
+        inputs.push(ProofInput::new("commits and flushes before all", both));
+    }
+    inputs
 }
 
 /// What the bound relies on and does not compute.
