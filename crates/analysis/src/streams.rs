@@ -62,7 +62,7 @@
 //! is behind by no more either, so the least `L` that follow from themselves hold from the first instant on at which none has a batch under way or wants one; until then
 //! all is as at the start, for nobody ever has more credit than that. In a run only its own stream's next batches are asked for late, so there are `q` times best effort. `q` ends where the stream has caught up.
 //!
-//! **Two at a time** (`overlap`). A stream has two batches in the block layer, and begins with credit `B`; the conditions of [`overlap`](self::overlap) say that one is left there when
+//! **Two at a time** (`overlap`). A stream has two batches in the block layer, and begins with credit `B`; the conditions of [`Gap`] say that one is left there when
 //! its thread has asked for the next. A run is a chain of batches of which each was asked for before all earlier ones of the stream were there: in it the stream never
 //! leaves the block layer, so that best effort gets in once, before it (no gaps, `L = 0`). A run is asked for within `K` of wanting: where both places were taken, that was before the
 //! last of the two was there, and in the same run. So its stream lacked credit or room until `K` before, as above, and `c` is that of later from the start on. A batch is there when all

@@ -137,7 +137,9 @@ pub(crate) fn plan_streams(
     }
     let two = with_overlap((workload, platform), threads, &asked, true, unasked);
     let order = |planned: &PlannedStreams| (Reverse(planned.streams.len()), planned.memory(workload));
-    if order(&two) < order(&one) { two } else { one }
+    // What is refused alone for having two at a time is told why it is with one.
+    let refuses_more = !two.refused.is_empty() && two.streams.len() <= one.streams.len();
+    if order(&two) < order(&one) && !refuses_more { two } else { one }
 }
 
 /// Plans what is asked with two batches of each stream in the block layer, or as the workload says.
