@@ -12,6 +12,12 @@
 //! span ([`Supply::at_most`]), interrupt threads with one included; `V_j` what realtime threads without one take, other streams' among them;
 //! `H` hard handlers, which any CPU may have. Whoever has the same priority is done within `x` of its release itself, so that `ceil(2 x / T)` of its jobs may count. This is the
 //! response time of a job under global fixed priorities that begins with all before it carried in (Bertogna and Cirinei, RTSS 2007).
+//!
+//! Where every stream has two batches in the block layer ([`crate::streams`]) saved credit makes no more of them at once: two are asked for, and then one for each that is
+//! there. Those come no less than `x` apart on a disk, or the streams are refused, so at most three of them within `2 x`: each stream asks once, and each
+//! disk has three more.
+
+use std::collections::BTreeSet;
 
 use surety_model::platform::{FairServer, Platform, RealtimeDemand};
 use surety_model::playout::jitter_of;
@@ -38,6 +44,8 @@ const LONGEST: Nanos = Nanos::SECOND;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuPart {
     pub within: Nanos,
+    /// x: from when a batch is there, or there is credit for one, until its thread has asked for the next.
+    pub asks: Nanos,
     /// The numbers, in words.
     pub steps: Vec<String>,
 }
@@ -101,6 +109,18 @@ pub fn taken(streams: &[ServedStream<'_>], window: Nanos) -> Nanos {
             .saturating_add(saved(stream, *batch));
         sum.saturating_add(Nanos::new(one.get().saturating_mul(stream.count.into())))
     })
+}
+
+/// The same in a window of which half is no longer than what is between the ends of two batches of a disk, where each stream has two batches in the block layer.
+fn taken_two_at_a_time(streams: &[ServedStream<'_>], window: Nanos) -> Nanos {
+    let each = streams.iter().map(|(stream, batch)| {
+        let one = of_jobs(stream, stream.access_bytes(), window, copy(stream))
+            .saturating_add(of_jobs(stream, *batch, window, PER_BATCH));
+        Nanos::new(one.get().saturating_mul(stream.count.into()))
+    });
+    let disks: BTreeSet<_> = streams.iter().map(|(stream, _)| &stream.disk).collect();
+    let more = PER_BATCH * 3 * i64::try_from(disks.len()).unwrap_or(i64::MAX / PER_BATCH.get() / 3);
+    each.fold(more, Nanos::saturating_add)
 }
 
 /// What realtime threads take in a period of the fair server ([`crate::beside::realtime`]), with those of the streams that are `served` before fair ones.
@@ -223,7 +243,10 @@ impl Span<'_> {
         if self.counts_servers {
             reserved = reserved.saturating_add(self.by_a_server(span) * i64::from(self.cpus));
         }
-        let mut others = taken(self.streams, span * 2);
+        let mut others = match self.streams.iter().all(|(stream, _)| stream.overlap) {
+            true => taken_two_at_a_time(self.streams, span * 2),
+            false => taken(self.streams, span * 2),
+        };
         for task in &self.realtime.tasks {
             others = others.saturating_add(most_in(task, span).unwrap_or(LONGEST));
         }
@@ -289,7 +312,7 @@ impl Span<'_> {
             cpus_in_words(self.cpus),
             beside.join(", ")
         );
-        CpuPart { within: span * 2, steps: vec![step] }
+        CpuPart { within: span * 2, asks: span, steps: vec![step] }
     }
 }
 

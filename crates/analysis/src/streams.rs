@@ -20,9 +20,17 @@
 //! S_i >= max(A_i at the start + a_i + r_i K, B_i + a_i)                               buffer
 //! ```
 //!
-//! `H` is what may be served although a batch waits: the best-effort requests in the device when the first came, those that have aged
-//! (`prio_aging_expire` of mq-deadline lets them by, one each time it is asked), and what the device does on its own account (written data that it holds; `D` of a
-//! batch that is written, later).
+//! `H` is what may be served although a batch waits: the best-effort requests that had left the scheduler when the first came, those that have aged
+//! (`prio_aging_expire` of mq-deadline lets them by, one each time it is asked), what goes before all classes, and what the device does on its own account (written data
+//! that it holds; `D` of a batch that is written, later).
+//!
+//! As many have left the scheduler as the driver takes, and one for each CPU: it takes a request first and finds then that the driver has no room
+//! (`__blk_mq_do_dispatch_sched`). Where the driver is asked first (`blk_mq_get_dispatch_budget`: SCSI) none has. That is all as long as no thread is preempted between the two, and
+//! no CPU is held up there so long that another takes what became free, and one more.
+//!
+//! Before all classes go flushes, and the block of a journal's commit, behind the flush before it (`blk_flush_complete_seq`, `blk_mq_requeue_work`). While best effort is kept out a thread
+//! that waits for what it wrote has one flush at most, for it has to write again before the next; and jbd2 has one commit at most, for the blocks of the next are of best effort and are not
+//! asked for before that commit is complete.
 //!
 //! **W.** While any stream has a batch in the block layer, mq-deadline gives the driver no best-effort request but aged ones
 //! (`dd_dispatch_request`: a class that has requests queued or in the device ends the search). Take such a span. At its beginning each stream
@@ -54,6 +62,23 @@
 //! is behind by no more either, so the least `L` that follow from themselves hold from the first instant on at which none has a batch under way or wants one; until then
 //! all is as at the start, for nobody ever has more credit than that. In a run only its own stream's next batches are asked for late, so there are `q` times best effort. `q` ends where the stream has caught up.
 //!
+//! **Two at a time** (`overlap`). A stream has two batches in the block layer, and begins with credit `B`; the conditions of [`Gap`] say that one is left there when
+//! its thread has asked for the next. A run is a chain of batches of which each was asked for before all earlier ones of the stream were there: in it the stream never
+//! leaves the block layer, so that best effort gets in once, before it (no gaps, `L = 0`). A run is asked for within `K` of wanting: where both places were taken, that was before the
+//! last of the two was there, and in the same run. So its stream lacked credit or room until `K` before, as above, and `c` is that of later from the start on. A batch is there when all
+//! before it are; then `x_m` is over as well.
+//!
+//! ```text
+//! F_i(q) = as above, with max(q, N_i(x_m + t) - m) C_i for q C_i      those behind the run may pass it, all that are asked for
+//! in turn: (q + 1) C_i for q C_i, and F_i(q) <= H + q C_i + sum over j of C_j min(2 q, N_j) + q n_i R
+//! ```
+//!
+//! The second is where mq-deadline serves each way in the order of coming ([`ORDER`]): what is served before a batch of the run, and was not before an earlier one of it, was in the block
+//! layer when that batch was asked for, for what comes behind the earlier one is served behind it; and of a stream that goes the same way two are there at most. But who takes a request from
+//! the scheduler hands it to the driver a moment later (`blk_mq_do_dispatch_sched`, `blk_mq_dispatch_rq_list`: no lock is held), and another CPU may pass it with what comes behind. That is one
+//! request, as long as a moment is shorter than from one end to the next (those in the device at once are all among the two of each), so each of the `n_i` requests of a batch lets one by, which takes `R`
+//! at most, of the longest of all streams; it may be of the stream itself, its next batch.
+//!
 //! **Writes.** A stream that writes wants a batch when its program has made one, and lacks data instead of room: `p` with `S mod g = 0`, at the start as well. It is there when the device
 //! has it; when it is on the medium a flush decides. What waits in the buffer when a run begins is less than `B + a`, and one that lacks credit is behind by an access less little than
 //! above:
@@ -67,6 +92,7 @@
 
 mod latency;
 mod nearest;
+mod overlap;
 mod sizes;
 mod terms;
 
@@ -75,13 +101,14 @@ mod tests;
 
 use std::fmt;
 
-use surety_device::worst::{Cost, Held};
+use surety_device::worst::{Cost, Held, Least};
 use surety_model::workload::Direction;
 use surety_units::{Bytes, Nanos, Rate};
 
 pub use nearest::{Nearest, Slower, nearest};
+pub use overlap::last_request;
 pub use surety_model::playout::Level;
-pub use terms::{CPU, demand, terms};
+pub use terms::{CPU, ORDER, demand, terms};
 
 /// Batches are multiples of a page.
 pub const PAGE: u64 = 4096;
@@ -105,6 +132,8 @@ pub struct StreamDemand {
     pub buffer: Option<u64>,
     /// From the release of an access until it is late; `None`: what the buffer lasts for.
     pub deadline: Option<Nanos>,
+    /// Whether two of its batches are in the block layer at a time, and it begins with credit for one.
+    pub overlap: bool,
 }
 
 /// In which order the block layer serves what streams ask for.
@@ -130,6 +159,8 @@ pub struct DiskTerms {
     /// Best-effort requests that may be in the device, or have left the scheduler for it, and how many of those may write.
     pub inside: u64,
     pub inside_writes: u64,
+    /// CPUs that may each have taken one of those before they find that the driver has no room (`__blk_mq_do_dispatch_sched`); 0: it is asked first.
+    pub handing_on: u64,
     /// Bytes of the longest request: a batch is divided into such.
     pub request_bytes: u64,
     /// Requests of the queue, and how many of them best effort may have at once.
@@ -139,11 +170,26 @@ pub struct DiskTerms {
     pub write_requests: u64,
     pub beside_writes: u64,
     pub service: Service,
+    /// Whether what is read, and what is written, is each served in the order of coming within its class.
+    pub in_turn: bool,
     /// Whether the driver may have taken best effort again before a thread asks for its next batch, where that is asked for only when the one before is
     /// there; else it is asked for before the driver takes another request.
     pub gaps: bool,
+    /// Whether others write to a file system with a journal: the block of a commit goes before all classes (`blk_flush_complete_seq`: behind its flush it is inserted
+    /// at the head of all).
+    pub commits: bool,
+    /// Flushes, which go before all classes as well, that may come while best effort is kept out: one of each thread that waits for what it wrote, and two of a commit.
+    pub flushes: u64,
+    /// What one takes, beside what the device holds.
+    pub flush: Nanos,
+    /// The least between the ends of two requests, where the device takes one at a time.
+    pub least: Option<Least>,
+    /// Bytes of the longest request that the block layer makes of two.
+    pub merged_bytes: u64,
     /// From when a stream may have a batch until its thread has asked for it, at most: the CPU's part, of a copy to the program as well.
     pub cpu: Nanos,
+    /// Of that, from when the one before is there until a batch is asked for.
+    pub asks: Nanos,
 }
 
 impl DiskTerms {
@@ -220,6 +266,25 @@ pub enum Why {
     Requests { needed: u64, has: u64 },
     /// All buffers have so many bytes.
     Memory(u64),
+    /// Two batches of a stream at a time leave best effort no gap only under conditions, of which this one does not hold.
+    Overlap(Gap),
+}
+
+/// How best effort gets in between two batches of a stream that are asked for together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// The scheduler has no classes.
+    InOrder,
+    /// That a write is there a thread of the kernel may tell (`iomap_dio_bio_end_io`), which is fair and has no bound.
+    Written,
+    /// The device takes more than one request at a time, or chance says how long it takes: both may be there at once.
+    Together,
+    /// The block layer may make one request of both: of batches of so many bytes, up to so many.
+    Merged { batch: u64, longest: u64 },
+    /// In which requests the block layer divides a batch is not known.
+    Divided,
+    /// The second may be there so soon after the first, and its thread takes as long as that to ask for the next.
+    Brief { least: Nanos, asks: Nanos },
 }
 
 impl fmt::Display for Why {
@@ -250,6 +315,30 @@ impl fmt::Display for Why {
                 "the queue has {has} requests, of which best effort and streams may want {needed} at once: a batch might wait for one"
             ),
             Why::Memory(bytes) => write!(f, "buffers would take {} of memory", Bytes(*bytes)),
+            Why::Overlap(gap) => write!(f, "two of its batches at a time do not keep best effort out: {gap}"),
+        }
+    }
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Gap::InOrder => f.write_str("without a scheduler all go in the order of coming; use `scheduler = \"mq-deadline\"`"),
+            Gap::Written => f.write_str("a fair thread of the kernel may tell that a write is there, however late; leave `overlap` out"),
+            Gap::Together => f.write_str(
+                "the device takes more than one request at a time, or takes as long as chance says, so that both may be there at once; leave `overlap` out",
+            ),
+            Gap::Merged { batch, longest } => write!(
+                f,
+                "requests may have {}, and two batches of {} may become one; use larger batches, or a smaller `request`",
+                Bytes(*longest),
+                Bytes(*batch)
+            ),
+            Gap::Divided => f.write_str("kernels divide its batches in different ways; give the disk a `request`"),
+            Gap::Brief { least, asks } => write!(
+                f,
+                "the second may be there {least} after the first, and its thread may take {asks} to ask for the next; use larger batches"
+            ),
         }
     }
 }
@@ -277,7 +366,9 @@ pub fn admit(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Res
             Ok(admission) => return Ok(admission),
             // A batch too small for the bandwidth says less than one that is refused for another reason.
             Err(why)
-                if refused.as_ref().is_none_or(|r| matches!(r.why, Why::Bandwidth(_) | Why::Floor(_))) =>
+                if refused
+                    .as_ref()
+                    .is_none_or(|r| matches!(r.why, Why::Bandwidth(_) | Why::Floor(_) | Why::Overlap(_))) =>
             {
                 refused = Some(why);
             }
@@ -294,6 +385,11 @@ fn with_batches(
     disk: &DiskTerms,
     floors: &Floors,
 ) -> Result<Admission, Refused> {
+    for (stream, (demand, batch)) in demands.iter().zip(batches).enumerate() {
+        if let Some(gap) = overlap::gap(demand, *batch, disk) {
+            return Err(Refused { stream, why: Why::Overlap(gap) });
+        }
+    }
     let set = latency::Set::new(demands, batches, disk);
     let largest = (0..demands.len()).max_by_key(|place| set.share(*place)).unwrap_or(0);
     let share = set.shares();

@@ -4,8 +4,10 @@ mod repeated;
 
 use std::path::{Path, PathBuf};
 
+use surety_kernel::Kernel as _;
 use surety_model::event::{Comm, Event, TraceSink};
 use surety_model::formats::foreign::partsim::System;
+use surety_model::plan::Plan;
 use surety_model::platform::PlatformChanges;
 use surety_model::promise::Promise;
 use surety_model::workload::{Task, Workload};
@@ -13,6 +15,8 @@ use surety_model::world::{RunOptions, WorldError};
 use surety_report::{Timeline, number_of};
 use surety_session::gather::Gathered;
 use surety_session::longest::{Longest, deadline_of};
+use surety_session::machine::this_machine;
+use surety_session::permission::check_disks;
 use surety_session::runs::{self, Finished, Variant};
 use surety_session::worlds::{Means, Worlds};
 use surety_trace::write::perfetto::{Overlay, OverlayOf};
@@ -52,7 +56,12 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
     append_loads(&mut workload, &args.beside.load)?;
     args.rights.give(&mut workload)?;
     if let Some(path) = &args.plan {
-        workload = planned(&workload, path)?;
+        let plan = planned(&workload, path)?;
+        if args.worlds().iter().any(|world| world == "host") {
+            let (facts, _) = this_machine(&session.kernel);
+            check_disks(&plan, &facts.scheduler, session.kernel.online_cpus()?.len())?;
+        }
+        workload = plan.apply_to(&workload);
     }
     files::check_outputs(
         [&args.running.html, &args.gates.told.junit, &args.gates.told.tap, &args.trace].map(Option::as_ref),
@@ -89,8 +98,8 @@ fn platform_of(args: &RunArgs, system: Option<&System>) -> Result<PlatformChange
     Ok(asked.over(&said))
 }
 
-/// The workload as a plan file sets it.
-fn planned(workload: &Workload, path: &Path) -> Result<Workload, Failure> {
+/// The plan of a file, which was made for this workload.
+fn planned(workload: &Workload, path: &Path) -> Result<Plan, Failure> {
     let plan = read_plan(path)?;
     let activities = plan.reservations.iter().map(|planned| (&planned.activity, &planned.promises));
     let streams = plan.streams.iter().map(|planned| (&planned.activity, &planned.promises));
@@ -110,7 +119,7 @@ fn planned(workload: &Workload, path: &Path) -> Result<Workload, Failure> {
         return Err(Failure::new(Code::BadInput, said)
             .help("plan this workload: `surety plan WORKLOAD --output PLAN`"));
     }
-    Ok(plan.apply_to(workload))
+    Ok(plan)
 }
 
 /// One run in each world that can make it, traced where that is asked for.

@@ -15,6 +15,7 @@
 
 mod flash;
 mod hdd;
+mod least;
 
 use std::ops::Range;
 
@@ -24,6 +25,8 @@ use crate::fixed::{self, transfer};
 use crate::model::SECTOR;
 use crate::profile::{Device, Profile};
 use crate::virtio;
+
+pub use least::Least;
 
 /// What is asked of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +122,8 @@ impl Held {
 pub struct Worst {
     pub read: Cost,
     pub write: Cost,
+    /// Of a flush, beside what it has the device put on the medium ([`Held`]).
+    pub flush: Nanos,
     pub held: Held,
 }
 
@@ -147,14 +152,14 @@ impl Profile {
 fn of_fixed(parameters: &fixed::Parameters) -> Worst {
     let cost = |fixed| Cost { fixed, rate: parameters.rate };
     let write = cost(parameters.write.max(parameters.flush));
-    Worst { read: cost(parameters.read), write, held: Held::default() }
+    Worst { read: cost(parameters.read), write, flush: parameters.flush, held: Held::default() }
 }
 
 /// Before each request and before each completion the thread may have slept.
 fn behind_a_queue(parameters: &virtio::Parameters, behind: Worst) -> Worst {
     let own = parameters.submit + parameters.complete + parameters.wake * 2;
     let with = |cost: Cost| Cost { fixed: cost.fixed + own, ..cost };
-    Worst { read: with(behind.read), write: with(behind.write), ..behind }
+    Worst { read: with(behind.read), write: with(behind.write), flush: behind.flush + own, ..behind }
 }
 
 #[cfg(test)]

@@ -114,7 +114,8 @@ impl<'a> EmulatedDisk<'a> {
         // Hard disks have no TRIM.
         let discards = !plan.profile.is_rotational();
         let of_disk = (plan.bytes, discards, plan.faults.clone());
-        let mut server = Server::new(Connection::open()?, store, of_disk, (core, plan.spin));
+        let mut server =
+            Server::new(Connection::open()?, store, of_disk, (core, plan.profile.depth() == 1, plan.spin));
         // From here on what is made is dropped in the reverse order: the mount goes before its server waits for that.
         let mount = server.shared().connection.mount(BYTES_MAX)?;
         server.serve()?;

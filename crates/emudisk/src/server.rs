@@ -1,6 +1,7 @@
 //! [`Server`]: the threads of an emulated disk.
 //!
-//! Two readers take requests and move their data, so that one can be stamped while another is moved; one thread answers at the instants of the model, and
+//! Two readers take requests and move their data, so that one can be stamped while another is moved, in the order in which the kernel gave them where the disk
+//! takes one at a time (else a read passes a write before it, which is longer in coming); one thread answers at the instants of the model, and
 //! begins as much earlier as an answer takes ([`Leads`]), where the model knows by then that it will be complete; one tells the watchdog that all is well. What they share is under one lock, which nobody holds while data move or an answer is sent.
 
 use std::io;
@@ -47,6 +48,9 @@ const STUCK: Nanos = Nanos::SECOND;
 const LET_GO: Nanos = Nanos::from_secs(2);
 const STACK: usize = 256 << 10;
 
+/// Held from before a request is taken until it is stamped.
+type Turn<'a> = Option<MutexGuard<'a, ()>>;
+
 /// An emulated disk's serving end. Dropping ends it: whoever still waits for an answer gets an error.
 pub(crate) struct Server {
     shared: Arc<Shared>,
@@ -72,6 +76,9 @@ pub(crate) struct Shared {
     earlier: Condvar,
     /// When the next request is complete, for the reply thread while it spins.
     next: AtomicI64,
+    /// Who takes a request has this until it is stamped, where the disk takes one at a time: requests come to the model in the order in which the kernel
+    /// gave them.
+    turn: Option<Mutex<()>>,
     /// Whether the model is asked; else everything is answered at once.
     is_timed: AtomicBool,
     /// The model is told of a request as if it had come this much earlier, in ns.
@@ -81,12 +88,12 @@ pub(crate) struct Shared {
 
 impl Server {
     /// A server whose threads have not begun, with everything answered at once; the size of the disk in bytes, whether it takes discards, and what of it
-    /// fails; how long the reply thread spins at most.
+    /// fails; whether it takes one request at a time, and how long the reply thread spins at most.
     pub fn new(
         connection: Connection,
         store: Store,
         (bytes, discards, faults): (u64, bool, Vec<Fault>),
-        (core, spin): (Core, Nanos),
+        (core, takes_one, spin): (Core, bool, Nanos),
     ) -> Server {
         let state = State::new(core, BYTES_MAX);
         let shared = Shared {
@@ -100,6 +107,7 @@ impl Server {
             state: Mutex::new(state),
             earlier: Condvar::new(),
             next: AtomicI64::new(NEVER),
+            turn: takes_one.then(Mutex::default),
             is_timed: AtomicBool::new(false),
             way: AtomicI64::new(0),
             is_over: AtomicBool::new(false),
@@ -239,9 +247,10 @@ impl Shared {
         self.become_device(PRIORITY);
         let mut buffer = vec![0; wire::buffer_bytes(BYTES_MAX)];
         loop {
+            let turn = self.turn.as_ref().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner));
             match self.connection.receive(&mut buffer) {
                 Ok(Received::Request(incoming)) => {
-                    if let Err(error) = self.serve(&incoming) {
+                    if let Err(error) = self.serve(&incoming, turn) {
                         self.trouble(error.to_string());
                     }
                 }
@@ -266,7 +275,7 @@ impl Shared {
         let _ = thread::serve_disks();
     }
 
-    fn serve(&self, incoming: &Incoming<'_>) -> Result<(), KernelError> {
+    fn serve(&self, incoming: &Incoming<'_>, turn: Turn<'_>) -> Result<(), KernelError> {
         let (unique, node) = (incoming.unique, incoming.node);
         let answer = |bytes: Option<Vec<u8>>| match bytes {
             Some(bytes) => self.connection.answer(unique, &bytes),
@@ -293,17 +302,23 @@ impl Shared {
             | Ask::ReadDirectory { .. }
             | Ask::ReleaseDirectory { .. }
             | Ask::Other(_) => self.connection.refuse(unique, NOT_OFFERED),
-            Ask::Read { offset, bytes, .. } => self.access(unique, Op::Read, (offset, bytes.into()), &[]),
-            Ask::Write { offset, data } => self.access(unique, Op::Write, (offset, data.len() as u64), data),
-            Ask::PunchHole { offset, bytes } => self.access(unique, Op::Discard, (offset, bytes), &[]),
-            Ask::Sync => self.access(unique, Op::Flush, (0, 0), &[]),
+            Ask::Read { offset, bytes, .. } => {
+                self.access((unique, turn), Op::Read, (offset, bytes.into()), &[])
+            }
+            Ask::Write { offset, data } => {
+                self.access((unique, turn), Op::Write, (offset, data.len() as u64), data)
+            }
+            Ask::PunchHole { offset, bytes } => {
+                self.access((unique, turn), Op::Discard, (offset, bytes), &[])
+            }
+            Ask::Sync => self.access((unique, turn), Op::Flush, (0, 0), &[]),
         }
     }
 
     /// Stamps a request, has it timed, and moves its data meanwhile.
     fn access(
         &self,
-        unique: u64,
+        (unique, turn): (u64, Turn<'_>),
         op: Op,
         (offset, bytes): (u64, u64),
         data: &[u8],
@@ -316,6 +331,7 @@ impl Shared {
         let request = Request::new(op, offset / SECTOR, sectors);
         let good = self.good_bytes(op, (offset, bytes));
         let (tag, buffer) = self.arrive(unique, request);
+        drop(turn);
         let moved = match op {
             Op::Read | Op::Write if good < bytes && (good == 0 || op == Op::Write) => {
                 Ok(Answer::Refused(BROKEN))

@@ -26,7 +26,9 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
     let has_server = scheduler.servers.has(ServerKind::Fair);
     let limit = scheduler.rt_runtime.zip(scheduler.rt_period).filter(|(runtime, _)| !runtime.is_negative());
     let cap = limit.and_then(|(runtime, period)| Bandwidth::of(runtime, period)).unwrap_or(Bandwidth::ONE);
+    let online = facts.cpus.online.as_ref().map_or(cpus, CpuSet::len);
     let platform = Platform {
+        other_cpus: u32::try_from(online.saturating_sub(cpus)).unwrap_or(u32::MAX),
         name: facts.kernel_release.as_ref().map_or(known.name, |release| format!("linux-{release}")),
         tick,
         enforcement: if scheduler.budget_end.is_by_timer() {

@@ -116,7 +116,8 @@ pub struct SchedulerFacts {
     pub own_session: Option<Tid>,
     /// The slice of a fair thread that asked for none, as this thread has it.
     pub base_slice: Option<Nanos>,
-    /// Preemption model as booted, such as `PREEMPT_DYNAMIC`, from the kernel's version line.
+    /// Preemption model from the kernel's version line, with what debugfs says of one that can be changed: `PREEMPT_DYNAMIC`, `PREEMPT_DYNAMIC full`. `None`: the line
+    /// names none, as where a thread in the kernel is preempted only where it says so.
     pub preemption: Option<String>,
     /// Whether a scheduler loaded as BPF is enabled now: a kernel that can load one is not one that has.
     pub sched_ext: bool,
@@ -156,7 +157,20 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_NICE: u32 = 23;
 const CAP_PERFMON: u32 = 38;
 
+/// What the version line says of a kernel whose preemption can be changed.
+const DYNAMIC: &str = "PREEMPT_DYNAMIC";
+
 impl SchedulerFacts {
+    /// Whether a thread may be preempted in the kernel anywhere but where it says so; `None`: it can be changed, and debugfs is out of reach.
+    pub fn preempts_kernel(&self) -> Option<bool> {
+        let Some(model) = self.preemption.as_deref() else { return Some(false) };
+        match model.strip_prefix(DYNAMIC).map(str::trim) {
+            None => Some(true),
+            Some("") => None,
+            Some(now) => Some(!matches!(now, "none" | "voluntary")),
+        }
+    }
+
     /// Whether threads of this process share CPUs as one group: autogroup is on, and their session has a group of its own. The first one,
     /// `/autogroup-0`, is the root (`kernel/sched/autogroup.c`): programs that no session was made for are in it.
     pub fn divides_by_session(&self) -> bool {
@@ -271,7 +285,7 @@ impl Ask<'_> {
             stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(field - 3)?.parse().ok()
         };
         let sched_ext = self.line("/sys/kernel/sched_ext/state").as_deref() == Some("enabled");
-        let SchedulerDebug { servers, throttles } = SchedulerDebug::read();
+        let SchedulerDebug { servers, throttles, preempts } = SchedulerDebug::read();
         let base_slice = match sched::read_attr(Tid(0)).map(|attr| attr.policy) {
             Ok(SchedPolicy::Other { slice, .. }) => slice,
             _ => None,
@@ -290,7 +304,9 @@ impl Ask<'_> {
             own_session: own(6).map(Tid),
             base_slice,
             preemption: self.text("/proc/version").and_then(|version| {
-                version.split_ascii_whitespace().find(|word| word.starts_with("PREEMPT")).map(str::to_owned)
+                let word = version.split_ascii_whitespace().find(|word| word.starts_with("PREEMPT"))?;
+                let now = preempts.filter(|_| word == DYNAMIC).map(|now| format!(" {now}"));
+                Some(format!("{word}{}", now.unwrap_or_default()))
             }),
             sched_ext,
         }

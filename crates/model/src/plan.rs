@@ -297,7 +297,7 @@ impl Plan {
         for PlannedStream { activity, reservation, .. } in &self.streams {
             for stream in reserved.streams.iter_mut().filter(|stream| stream.name == *activity) {
                 (stream.batch, stream.buffer) = (Some(reservation.batch), Some(reservation.buffer));
-                stream.jitter = Some(reservation.jitter);
+                (stream.jitter, stream.overlap) = (Some(reservation.jitter), reservation.overlap);
                 stream.io_priority = Some(IoPriority::Realtime(reservation.priority));
                 stream.bound = Some(reservation.bound);
             }

@@ -196,6 +196,9 @@ pub struct Platform {
     /// A name for tables: `linux-6.18`, or this machine's kernel.
     pub name: String,
     pub cpus: u32,
+    /// CPUs beside these that are online: isolated ones, which run what is bound to them, handlers and kernel threads.
+    #[serde(default, skip_serializing_if = "is_none_other")]
+    pub other_cpus: u32,
     /// What each of them is, by number; empty: all are alike. This version computes with CPUs that are alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu_specs: Vec<CpuSpec>,
@@ -275,6 +278,10 @@ pub struct Platform {
     pub realtime: Option<RealtimeDemand>,
 }
 
+fn is_none_other(cpus: &u32) -> bool {
+    *cpus == 0
+}
+
 fn charged() -> bool {
     true
 }
@@ -333,6 +340,7 @@ impl Platform {
             round_robin_slice: Nanos::from_millis(100),
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             reclaiming: Reclaiming::ToCap,
+            other_cpus: 0,
             disk_driver: DiskDriver::OfDisk,
             memory: None,
             files: Vec::new(),

@@ -79,6 +79,11 @@ impl Credit {
         Credit { rate, amount: most, at: now, most, debt: 0 }
     }
 
+    /// The same with no more than one batch of it.
+    pub fn of_one(self, batch: u64) -> Credit {
+        Credit { amount: self.amount.min(u128::from(batch) * SCALE), ..self }
+    }
+
     /// It accrues until an instant, which is not before the last.
     pub fn accrue(&mut self, now: Nanos) {
         let elapsed = (now - self.at).max(Nanos::ZERO).get_unsigned();

@@ -32,6 +32,9 @@ pub struct DiskReservation {
     pub buffer: Bytes,
     /// What its credit allows beyond a batch, as a time at its rate.
     pub jitter: Nanos,
+    /// Whether its next batch is asked for while one is under way, two at a time at most.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overlap: bool,
     /// Level of the real-time I/O class (`IOPRIO_CLASS_RT`), 0 first to 7.
     pub priority: u8,
     /// The longest from wanting a batch until it is there: W, with the CPU's part.

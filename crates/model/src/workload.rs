@@ -349,6 +349,8 @@ pub struct Stream {
     pub buffer: Option<Bytes>,
     /// Bytes fetched at once.
     pub batch: Option<Bytes>,
+    /// Its next batch is asked for while one is under way, two at a time at most; it begins with credit for one batch.
+    pub overlap: bool,
     /// The longest that a batch takes, as admission found: the stream is guaranteed with it.
     pub bound: Option<Nanos>,
     /// When batches are moved.
@@ -378,6 +380,15 @@ impl Stream {
         }
         if self.bound.is_some() && self.batch.is_none() {
             return Err(("bound", "its `bound` is of batches; give it a `batch`"));
+        }
+        if self.overlap && self.batch.is_none() && self.promises.is_empty() {
+            return Err(("overlap", "batches `overlap`; give it a `batch`"));
+        }
+        if self.overlap && self.mode == BatchMode::Longest {
+            return Err((
+                "overlap",
+                "the longest batches are asked for one behind the other; leave `overlap` out, or `mode`",
+            ));
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 mod proof;
 mod settings;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use surety_analysis::foundation::ReservedThread;
@@ -14,7 +15,7 @@ use surety_analysis::serving::{CpuPart, ServedStream, cpu_part};
 use surety_analysis::streams::{Admission, DiskTerms, Floors, Level, Nearest, StreamDemand, admit, nearest};
 use surety_model::formats::toml;
 use surety_model::plan::{PlannedDisk, PlannedStream};
-use surety_model::platform::Platform;
+use surety_model::platform::{DiskDriver, Platform};
 use surety_model::playout::AHEAD;
 use surety_model::promise::{Comparison, Metric, Promise};
 use surety_model::reservation::DiskReservation;
@@ -59,6 +60,16 @@ impl PlannedStreams {
     fn refuse(&mut self, stream: &Stream, why: &Refused) {
         let each = stream.promises.iter().map(|promise| (stream.name.clone(), *promise, why.clone()));
         self.refused.extend(each);
+    }
+
+    /// Bytes of all buffers, in whole batches.
+    fn memory(&self, workload: &Workload) -> u64 {
+        let of = |planned: &PlannedStream| {
+            let stream = workload.streams.iter().find(|stream| stream.name == planned.activity);
+            let (batch, buffer) = (planned.reservation.batch.0.max(1), planned.reservation.buffer.0);
+            buffer.div_ceil(batch).saturating_mul(batch).saturating_mul(stream.map_or(1, |s| s.count.into()))
+        };
+        self.streams.iter().map(of).fold(0, u64::saturating_add)
     }
 }
 
@@ -115,6 +126,30 @@ pub(crate) fn plan_streams(
     if asked.is_empty() {
         return unasked;
     }
+    let one = with_overlap((workload, platform), threads, &asked, false, unasked.clone());
+    // Two at a time are for disks where best effort gets in between, and only where all that is served has two: that is what the CPU's part is computed of.
+    let has_gaps = matches!(platform.disk_driver, DiskDriver::Loop { .. })
+        || workload.disks.iter().any(|disk| disk.depth.is_some())
+        || one.disks.iter().any(|disk| disk.depth.is_some());
+    let all_may = workload.streams.iter().filter(|s| is_served(s)).all(|s| s.overlap || is_asked(s));
+    if !has_gaps || !all_may {
+        return one;
+    }
+    let two = with_overlap((workload, platform), threads, &asked, true, unasked);
+    let order = |planned: &PlannedStreams| (Reverse(planned.streams.len()), planned.memory(workload));
+    // What is refused alone for having two at a time is told why it is with one.
+    let refuses_more = !two.refused.is_empty() && two.streams.len() <= one.streams.len();
+    if order(&two) < order(&one) && !refuses_more { two } else { one }
+}
+
+/// Plans what is asked with two batches of each stream in the block layer, or as the workload says.
+fn with_overlap(
+    (workload, platform): (&Workload, &Platform),
+    threads: &[(String, ReservedThread)],
+    asked: &[&Stream],
+    overlap: bool,
+    mut unasked: PlannedStreams,
+) -> PlannedStreams {
     let served: Vec<&Stream> = workload.streams.iter().filter(|stream| is_served(stream)).collect();
     // Batches and jitters as they are assumed: smaller ones, or more, would take more of the CPUs.
     let first = |stream: &&Stream| {
@@ -124,7 +159,11 @@ pub(crate) fn plan_streams(
     let mut assumed: BTreeMap<String, (u64, Nanos)> = served.iter().map(first).collect();
     let bare: Vec<ReservedThread> = threads.iter().map(|(_, thread)| *thread).collect();
     for _ in 0..ROUNDS {
-        let with_jitter = |s: &&Stream| Stream { jitter: Some(assumed[&s.name].1), ..Stream::clone(s) };
+        let with_jitter = |s: &&Stream| Stream {
+            jitter: Some(assumed[&s.name].1),
+            overlap: s.overlap || overlap,
+            ..Stream::clone(s)
+        };
         let set: Vec<Stream> = served.iter().map(with_jitter).collect();
         let with: Vec<ServedStream<'_>> =
             set.iter().map(|stream| (stream, assumed[&stream.name].0)).collect();
@@ -137,7 +176,7 @@ pub(crate) fn plan_streams(
                 return unasked;
             }
         };
-        let found = on_all_disks((workload, platform), &asked, &cpu, unasked.clone());
+        let found = on_all_disks((workload, platform), asked, (&cpu, overlap), unasked.clone());
         let mut takes_more = false;
         for planned in &found.streams {
             let Some((batch, jitter)) = assumed.get_mut(&planned.activity) else { continue };
@@ -163,7 +202,7 @@ fn is_on(stream: &Stream, disk: &Disk) -> bool {
 fn on_all_disks(
     (workload, platform): (&Workload, &Platform),
     asked: &[&Stream],
-    cpu: &CpuPart,
+    (cpu, overlap): (&CpuPart, bool),
     mut found: PlannedStreams,
 ) -> PlannedStreams {
     for disk in &workload.disks {
@@ -172,10 +211,10 @@ fn on_all_disks(
             continue;
         }
         let names: BTreeSet<&str> = here.iter().map(|stream| stream.name.as_str()).collect();
-        let question = Question { workload, platform, here: &here, names: &names, cpu };
+        let question = Question { workload, platform, here: &here, names: &names, cpu, overlap };
         let inside = |disk: &Disk| question.terms(disk).ok().map(|terms| terms.inside);
         let mut best: Option<PlannedStreams> = None;
-        for candidate in candidates(workload, disk, inside) {
+        for candidate in candidates(workload, (disk, overlap), inside) {
             let answer = question.answer(&candidate);
             let is_whole = answer.refused.is_empty();
             if best.as_ref().is_none_or(|best| answer.streams.len() > best.streams.len()) {
@@ -226,13 +265,15 @@ struct Question<'a> {
     here: &'a [&'a Stream],
     names: &'a BTreeSet<&'a str>,
     cpu: &'a CpuPart,
+    /// Whether they have two batches in the block layer.
+    overlap: bool,
 }
 
 impl Question<'_> {
     fn terms(&self, disk: &Disk) -> Result<DiskTerms, String> {
         let is_first = |stream: &Stream| stream.batch.is_some() || self.names.contains(stream.name.as_str());
         let found = terms(self.workload, disk, self.platform, is_first)?;
-        Ok(DiskTerms { cpu: self.cpu.within, ..found })
+        Ok(DiskTerms { cpu: self.cpu.within, asks: self.cpu.asks, ..found })
     }
 
     /// What the streams get of it, set in one way.
@@ -264,12 +305,12 @@ impl Question<'_> {
         let Some((admission, jitter)) = found else { return answer };
         for (stream, given) in taken.iter().zip(&admission.streams) {
             if self.names.contains(stream.name.as_str()) {
-                let jitter = stream.jitter.unwrap_or(jitter);
+                let (jitter, overlap) = (stream.jitter.unwrap_or(jitter), stream.overlap || self.overlap);
                 let (terms, admission, cpu) = (&disk_terms, &admission, self.cpu);
                 answer.streams.push(reserved(
                     stream,
                     disk,
-                    &Granted { terms, cpu, admission, given, jitter },
+                    &Granted { terms, cpu, admission, given, jitter, overlap },
                 ));
             }
         }
@@ -299,9 +340,12 @@ impl Question<'_> {
     }
 
     fn demand(&self, stream: &Stream, jitter: Nanos) -> StreamDemand {
-        let is_open = stream.jitter.is_none() && self.names.contains(stream.name.as_str());
         let asked = demand(stream);
-        if is_open { StreamDemand { jitter, ..asked } } else { asked }
+        if !self.names.contains(stream.name.as_str()) {
+            return asked;
+        }
+        let jitter = if stream.jitter.is_none() { jitter } else { asked.jitter };
+        StreamDemand { jitter, overlap: asked.overlap || self.overlap, ..asked }
     }
 
     /// One stream after the other beside those that are `taken`, which it joins where it is admitted.
@@ -342,6 +386,7 @@ fn reserved(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> PlannedStrea
             batch: Bytes(granted.given.batch),
             buffer: Bytes(granted.given.buffer),
             jitter: granted.jitter,
+            overlap: granted.overlap,
             priority: 0,
             bound: granted.bound(),
         },

@@ -81,7 +81,7 @@ const ONE: &str =
 const FOUR: &str =
     "count = 4\nrate = '1MB/s'\nread = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
 const FOUR_DEEP: &str =
-    "count = 4\nrate = '1MB/s'\nread = '64KiB'\nbatch = '512KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
+    "count = 4\nrate = '1MB/s'\nread = '64KiB'\nbatch = '640KiB'\njitter = '400ms'\nbuffer = '2560KiB'\n";
 
 const TWO_THAT_WRITE: &str =
     "count = 2\nrate = '1MB/s'\nwrite = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";

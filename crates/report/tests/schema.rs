@@ -54,6 +54,7 @@ fn with_stream() -> Plan {
         batch: Bytes(65_536),
         buffer: Bytes(262_144),
         jitter: Nanos::from_millis(100),
+        overlap: true,
         priority: 0,
         bound: Nanos::from_millis(120),
     };
@@ -236,6 +237,7 @@ fn plans_read_back_and_are_as_documented() {
     other.platform.fair_server = None;
     other.platform.fair_servers = vec![FairServer::DEFAULT; other.platform.cpus as usize];
     other.platform.fair_server_charged = false;
+    other.platform.other_cpus = 2;
     other.platform.ext_server = Some(FairServer::DEFAULT);
     other.platform.root_domains = vec![CpuSet::first(other.platform.cpus)];
     other.reservations[0].root_domains = other.platform.root_domains.clone();

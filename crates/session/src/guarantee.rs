@@ -10,6 +10,7 @@ use std::fmt;
 use surety_analysis::{AnalysisWorld, foundation};
 use surety_fit::{WorkFit, fit_thread};
 use surety_host::{Bindings, HostWorld, Scratch};
+use surety_kernel::Kernel as _;
 use surety_kernel::facts::MachineFacts;
 use surety_model::claim::Claim;
 use surety_model::event::TraceSink;
@@ -279,6 +280,8 @@ impl<'a> Guarantee<'a> {
         if !self.request.force {
             permission::check_plan(plan, &self.workload, self.platform.cpus)?;
         }
+        let online = self.context.kernel().online_cpus()?.len();
+        permission::check_disks(plan, &self.facts.scheduler, online)?;
         let reserved = plan.apply_to(&self.workload);
         self.context.stage(Stage::Enforcing);
         let (record, mut seen) = self.run_here(&State::HostReserved.to_string(), &reserved)?;

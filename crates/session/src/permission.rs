@@ -1,8 +1,10 @@
 //! Whose threads may be changed without being asked for by `--force`: those of the user who started this program, up to a part
 //! of the CPUs.
 
+use surety_kernel::facts::SchedulerFacts;
 use surety_kernel::{Kernel, RealKernel};
-use surety_model::plan::{Plan, PlannedReservation};
+use surety_model::plan::{Plan, PlannedDisk, PlannedReservation};
+use surety_model::platform::DiskDriver;
 use surety_model::workload::{PolicySpec, Task, TaskBody, ThreadMatch, Workload};
 use surety_model::world::WorldError;
 use surety_units::Tid;
@@ -127,10 +129,74 @@ pub fn check_cap<'p>(
     Err(Failure::request(what, "add --force to reserve it all the same"))
 }
 
+/// Refuses a plan of streams on a machine of which its bounds do not hold: with more CPUs online than may each have a request that the driver of a disk has no room
+/// for, or with a kernel that preempts threads which have one.
+///
+/// # Errors
+/// Either, with what to do.
+pub fn check_disks(plan: &Plan, scheduler: &SchedulerFacts, online: usize) -> Result<(), Failure> {
+    let hands_on = |disk: &PlannedDisk| disk.depth.is_some();
+    let is_looped = matches!(plan.platform.disk_driver, DiskDriver::Loop { .. });
+    if plan.streams.is_empty() || !(is_looped || plan.disks.iter().any(hands_on)) {
+        return Ok(());
+    }
+    let counted = plan.platform.cpus.saturating_add(plan.platform.other_cpus);
+    if online > counted as usize {
+        let what = format!(
+            "{online} CPUs are online, and the bounds of the plan's streams count {counted} that hand requests to a disk"
+        );
+        return Err(Failure::request(what, "plan again for this machine: `surety plan WORKLOAD`"));
+    }
+    if scheduler.preempts_kernel() == Some(true) {
+        let now = scheduler.preemption.as_deref().unwrap_or_default();
+        let what = format!(
+            "this kernel preempts threads that hand requests to a disk ({now}), and the bounds of the plan's streams count one for each CPU"
+        );
+        return Err(Failure::request(
+            what,
+            "echo voluntary > /sys/kernel/debug/sched/preempt, or boot with preempt=none",
+        ));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use surety_kernel::ScriptedKernel;
+    use surety_model::platform::Platform;
+
+    /// A plan of streams with a limited driver is refused where more CPUs are online than it counts, or the kernel preempts what hands requests on.
+    #[test]
+    fn bounds_of_streams_need_the_cpus_that_they_count() {
+        let text = "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nmake = '256MiB'\ndepth = 4\n[[stream]]\nname = 's'\ndisk = 'd'\n\
+                    file = { make = '24MB' }\nrate = '1MB/s'\npromise = 'late == 0'\n";
+        let workload =
+            surety_model::formats::toml::read("w.toml", text).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let platform = Platform { other_cpus: 1, ..Platform::linux_6_18(2) };
+        let plan = surety_plan::plan(&workload, &BTreeMap::new(), &surety_plan::PlanOptions::new(platform));
+        assert!(!plan.streams.is_empty(), "{:?}", plan.refusals);
+        let known = surety_kernel::facts::MachineFacts::read(&ScriptedKernel::new(2)).scheduler;
+        let of = |preemption: Option<&str>, online: usize| {
+            let scheduler = SchedulerFacts { preemption: preemption.map(str::to_owned), ..known.clone() };
+            check_disks(&plan, &scheduler, online).map_err(|error| error.to_string())
+        };
+        for model in
+            [None, Some("PREEMPT_DYNAMIC"), Some("PREEMPT_DYNAMIC none"), Some("PREEMPT_DYNAMIC voluntary")]
+        {
+            assert_eq!(of(model, 3), Ok(()), "{model:?}");
+        }
+        for model in ["PREEMPT", "PREEMPT_RT", "PREEMPT_DYNAMIC full", "PREEMPT_DYNAMIC lazy"] {
+            let why = of(Some(model), 3).unwrap_err();
+            assert!(why.contains(&format!("({model})")), "{why}");
+        }
+        let why = of(None, 4).unwrap_err();
+        assert!(why.contains("4 CPUs are online, and the bounds of the plan's streams count 3"), "{why}");
+        let without = Plan { streams: Vec::new(), ..plan.clone() };
+        assert!(check_disks(&without, &known, 4).is_ok());
+    }
 
     #[test]
     fn only_threads_of_the_caller_are_changed_unasked() {

@@ -60,9 +60,10 @@ impl Account {
         let [parts, bytes] = [count, batch].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
         let (pages, refused) = Pages::parts(parts, bytes, true)?;
         let caveats = refused.map(|error| format!("its buffer is not locked in memory: {error}"));
+        let credit = Credit::full(contract.rate, batch, contract.jitter, now);
         let account = Account {
             path: path.to_owned(),
-            credit: Credit::full(contract.rate, batch, contract.jitter, now),
+            credit: if contract.overlap { credit.of_one(batch) } else { credit },
             contract: *contract,
             stats: Stats::default(),
             notes: Vec::new(),

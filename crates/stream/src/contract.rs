@@ -32,6 +32,8 @@ pub struct Contract {
     pub length: Option<u64>,
     /// What is written is brought to the medium (`fdatasync`) each time so much of the stream was; `None`: when the program asks for it.
     pub flush: Option<Nanos>,
+    /// The next batch is asked for while one is under way, two at a time at most; it begins with credit for one batch.
+    pub overlap: bool,
     /// The longest time from asking for a batch until it is there, where that was admitted.
     pub bound: Option<Nanos>,
     /// Nothing is fetched before [`Reader::go_on`](crate::Reader::go_on).
@@ -52,6 +54,7 @@ impl Contract {
             repeats: false,
             length: None,
             flush: None,
+            overlap: false,
             bound: None,
             is_paused: false,
             notes_batches: false,

@@ -9,6 +9,7 @@ use surety_model::playout::{Level, Pace, Rest, Served as Stream, Turn, Want};
 use surety_units::{Nanos, Tid};
 
 use crate::account::Account;
+use crate::contract::Contract;
 use crate::mode::Mode;
 use crate::sink::Sink;
 use crate::track::Track;
@@ -67,6 +68,18 @@ impl Way {
             Way::In(track) => &mut track.account,
             Way::Out(sink) => &mut sink.account,
         }
+    }
+
+    fn contract(&self) -> &Contract {
+        match self {
+            Way::In(track) => &track.account.contract,
+            Way::Out(sink) => &sink.account.contract,
+        }
+    }
+
+    /// Batches of it at the device at a time, where it has its own.
+    fn at_once(&self) -> usize {
+        if self.contract().overlap { 2 } else { 1 }
     }
 
     fn ask(&mut self, tag: u64, times: (Nanos, Nanos)) -> Option<Transfer> {
@@ -130,8 +143,11 @@ impl Desk {
     /// A stream comes: its number.
     pub(crate) fn attach(&mut self, mut way: Way, now: Nanos) -> usize {
         way.account().change_mode(self.pace.mode(), now);
-        if self.ways.iter().flatten().count() >= BATCHES_MAX {
-            let why = format!("more than {BATCHES_MAX} streams are on its disk: they wait for one another");
+        let others: usize = self.ways.iter().flatten().map(Way::at_once).sum();
+        if others + way.at_once() > BATCHES_MAX {
+            let why = format!(
+                "more than {BATCHES_MAX} batches of streams may be on its disk: they wait for one another"
+            );
             way.account().unbounded.push(why);
         }
         match self.ways.iter().position(Option::is_none) {
@@ -182,17 +198,18 @@ impl Desk {
         if let Some(sync) = self.sync(now) {
             return (Some(sync), None);
         }
-        // A bound is on batches that are in the block layer: where one is promised each stream has its next one there, and else some of all.
-        let has_bound = |way: &mut Way| way.account().contract.bound.is_some();
-        let is_bounded = in_device > 1 && self.ways.iter_mut().flatten().any(has_bound);
+        // A bound is on batches that are in the block layer: where one is promised each stream has its next one there, or its next two, and else some of all.
+        let counts = |way: &Way| way.contract().bound.is_some() || way.contract().overlap;
+        let is_bounded = in_device > 1 && self.ways.iter().flatten().any(counts);
         let most = if is_bounded { BATCHES_MAX } else { in_device };
         let under_way = &self.under_way;
         if under_way.iter().filter(|transfer| !transfer.is_sync).count() >= most {
             return (None, None);
         }
+        let limits: Vec<usize> = self.ways.iter().map(|way| way.as_ref().map_or(1, Way::at_once)).collect();
         let is_busy = |stream| {
-            let is_its = |transfer: &UnderWay| !transfer.is_sync && transfer.stream == Some(stream);
-            is_bounded && under_way.iter().any(is_its)
+            let is_its = |transfer: &&UnderWay| !transfer.is_sync && transfer.stream == Some(stream);
+            is_bounded && under_way.iter().filter(is_its).count() >= limits[stream]
         };
         let first = match self.pace.turn(&mut self.ways, now, is_busy) {
             Turn::Of(first) => first,

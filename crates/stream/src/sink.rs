@@ -172,6 +172,7 @@ impl Sink {
         if failure.is_none() {
             // A stream's batches come one after another: behind the one before it, it was not waiting for the disk.
             let before = match place.checked_sub(1).map(|before| &self.queue[before]) {
+                _ if self.account.contract.overlap => self.last_there(place),
                 None => self.front_done,
                 Some(Slot::Done(_, Some(done))) => *done,
                 Some(_) => wanted,
@@ -186,11 +187,21 @@ impl Sink {
         self.queue[place] = Slot::Done(part, failure.is_none().then_some(now));
         // What is not there is a gap: what is behind it does not count.
         while let Some(Slot::Done(part, Some(done))) = self.queue.front() {
-            self.front_done = *done;
+            let before = if self.account.contract.overlap { self.front_done } else { *done };
+            self.front_done = before.max(*done);
             self.written = self.written.max(part.offset + part.bytes);
             self.queue.pop_front();
         }
         self.account.wake.notify_all();
+    }
+
+    /// When the last of the batches before a place was there that are.
+    fn last_there(&self, place: usize) -> Nanos {
+        let done = |slot: &Slot| match slot {
+            Slot::Done(_, done) => *done,
+            Slot::Full { .. } | Slot::UnderWay { .. } => None,
+        };
+        self.queue.range(..place).filter_map(done).fold(self.front_done, Nanos::max)
     }
 
     fn synced(&mut self, pages: Pages, result: Result<usize, i32>, now: Nanos) {

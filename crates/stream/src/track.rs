@@ -177,6 +177,8 @@ impl Track {
             let end = from + usize::try_from(piece.bytes).unwrap_or(0);
             // A stream's batches come one after another: behind the one before it, it was not waiting for the disk.
             let before = match place.checked_sub(1).map(|before| &self.queue[before]) {
+                // Of two, all before the one that is still under way were there when this one was asked for.
+                _ if self.account.contract.overlap => self.last_there(place),
                 None => self.last_done,
                 Some(Slot::Ready(before)) => before.batch.done,
                 Some(Slot::UnderWay { .. }) => wanted,
@@ -186,6 +188,15 @@ impl Track {
             self.queue[place] = Slot::Ready(Ready { pages, from, end, batch });
         }
         self.account.wake.notify_all();
+    }
+
+    /// When the last of the batches before a place was there that are.
+    fn last_there(&self, place: usize) -> Nanos {
+        let done = |slot: &Slot| match slot {
+            Slot::Ready(ready) => Some(ready.batch.done),
+            Slot::UnderWay { .. } => None,
+        };
+        self.queue.range(..place).filter_map(done).fold(self.last_done, Nanos::max)
     }
 
     /// Whether what failed is asked for again, in parts of half its size: so that its first byte that cannot be had is found in the end.
@@ -231,7 +242,9 @@ impl Track {
             return None;
         }
         let Some(Slot::Ready(ready)) = self.queue.pop_front() else { return None };
-        (self.is_read, self.last_done) = (true, ready.batch.done);
+        let overlap = self.account.contract.overlap;
+        let before = if overlap { self.last_done } else { ready.batch.done };
+        (self.is_read, self.last_done) = (true, ready.batch.done.max(before));
         Some(ready)
     }
 

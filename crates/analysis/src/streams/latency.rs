@@ -35,8 +35,16 @@ struct Stream {
     room: u128,
     /// L: how far it is behind at most when one of its batches is there, in bytes.
     lag: u128,
+    /// Whether two of its batches are in the block layer at a time, and it begins with credit for one.
+    overlaps: bool,
+    /// Whether one of its batches may be served before an earlier one.
+    passes: bool,
+    /// Whether best effort may get in between its batches.
+    gaps: bool,
     /// C, in nanoseconds.
     service: u128,
+    /// Of that, what its longest request takes.
+    longest: u128,
     /// What the device does later for a batch that is written, at most, in nanoseconds.
     later: u128,
     /// Requests of a batch, and how many of them write.
@@ -67,7 +75,8 @@ impl Stream {
         let span = span + self.cpu;
         let played = self.access * (1 + self.rate * span / (self.access * SECOND));
         let most = |credit: u128| credit.max(self.room + played);
-        let (full, later) = (most(credited(span + self.jitter)), most(credited(span)) + self.lag);
+        let saved = if self.overlaps { 0 } else { self.jitter };
+        let (full, later) = (most(credited(span + saved)), most(credited(span)) + self.lag);
         (if phase == Phase::Start { full } else { later.min(full) }) / self.batch
     }
 }
@@ -107,7 +116,8 @@ impl<'a> Set<'a> {
 
     /// The set with L of each, where best effort gets in between batches: what is asked of latencies needs it.
     pub(super) fn with_lags(mut self) -> Set<'a> {
-        if self.disk.gaps && matches!(self.disk.service, Service::ByClass { .. }) {
+        let gaps = self.streams.iter().any(|stream| stream.gaps);
+        if gaps && matches!(self.disk.service, Service::ByClass { .. }) {
             self.find_lags();
         }
         self
@@ -116,7 +126,10 @@ impl<'a> Set<'a> {
     /// L of each: no less than what follows from those of all.
     fn find_lags(&mut self) {
         for _ in 0..LAGS {
-            let lag = |place| self.behind(place, Phase::Later).map_or(u128::MAX, |(_, lag)| lag);
+            let lag = |place: usize| match self.streams[place].gaps {
+                true => self.behind(place, Phase::Later).map_or(u128::MAX, |(_, lag)| lag),
+                false => 0,
+            };
             let lags: Vec<u128> = (0..self.streams.len()).map(lag).collect();
             let is_same = |(stream, lag): (&Stream, &u128)| *lag <= stream.lag;
             if self.streams.iter().zip(&lags).all(is_same) {
@@ -126,13 +139,15 @@ impl<'a> Set<'a> {
                 stream.lag = stream.lag.max(lag.min(stream.full_credit()));
             }
         }
-        self.streams.iter_mut().for_each(|stream| stream.lag = stream.full_credit());
+        let late = self.streams.iter_mut().filter(|stream| stream.gaps);
+        late.for_each(|stream| stream.lag = stream.full_credit());
     }
 
     fn stream(demand: &StreamDemand, batch: u64, disk: &DiskTerms) -> Stream {
         let request = disk.request_bytes.max(1);
         let (whole, rest) = (u128::from(batch / request), batch % request);
         let writes = demand.direction == Direction::Write;
+        let cost = if writes { disk.write.unwrap_or_default() } else { disk.read };
         let sum = |cost: Cost| whole * ns(cost.of(request)) + if rest > 0 { ns(cost.of(rest)) } else { 0 };
         let access = demand.access.max(1);
         // Batches, accesses and so the room are multiples of this, but for what the buffer has beyond.
@@ -147,8 +162,12 @@ impl<'a> Set<'a> {
             jitter: ns(demand.jitter),
             cpu: ns(disk.cpu),
             lag: 0,
+            overlaps: demand.overlap,
+            passes: demand.overlap && !disk.in_turn,
+            gaps: disk.gaps && !demand.overlap,
             room: (batch - grain + beyond).into(),
-            service: sum(if writes { disk.write.unwrap_or_default() } else { disk.read }),
+            service: sum(cost),
+            longest: ns(cost.of(request.min(batch))),
             later: if writes && disk.held.most > 0 { sum(disk.held.each) } else { 0 },
             requests,
             writes: if writes { requests } else { 0 },
@@ -170,11 +189,13 @@ impl<'a> Set<'a> {
 
     /// Requests that all of them may have in the queue at once, and how many of those write.
     pub(super) fn requests(&self) -> (u64, u64) {
-        let sum = |of: fn(&Stream) -> u128| bytes(self.streams.iter().map(|one| of(one) * one.count).sum());
+        let at_once = |one: &Stream| if one.overlaps { 2 * one.count } else { one.count };
+        let sum =
+            |of: fn(&Stream) -> u128| bytes(self.streams.iter().map(|one| of(one) * at_once(one)).sum());
         (sum(|stream| stream.requests), sum(|stream| stream.writes))
     }
 
-    /// Best-effort requests that go first, and how many of them may write; where all go in the order of coming, any of the queue.
+    /// Best-effort requests that go first in their class, and how many of them may write; where all go in the order of coming, any of the queue.
     fn first(&self) -> (u64, u64) {
         let disk = self.disk;
         match disk.service {
@@ -201,20 +222,25 @@ impl<'a> Set<'a> {
             Service::ByClass { .. } => disk.beside_bytes,
             Service::InOrder => disk.beside_bytes.max(disk.request_bytes),
         };
-        let (read, write) = (ns(disk.read.of(longest)), ns(disk.write.unwrap_or_default().of(longest)));
-        let (requests, writes) = (bytes(requests).saturating_add(count * times), bytes(writes));
+        let written = disk.write.unwrap_or_default();
+        let (read, write) = (ns(disk.read.of(longest)), ns(written.of(longest)));
+        let (commits, block) = (u64::from(disk.commits), ns(written.of(PAGE)));
+        let before_all = commits + disk.flushes;
+        let (requests, writes) =
+            (bytes(requests).saturating_add((count + before_all) * times), bytes(writes));
         // Each time the device may hold as much as it can.
-        let again = if of_which > 0 { times } else { 1 };
+        let again = if of_which + commits > 0 { times } else { 1 };
         let held = Held { most: disk.held.most * again, bytes: disk.held.bytes * again, ..disk.held };
         let own = |written: u64| ns(held.time_but(requests, writes.saturating_add(written), last));
         let added = if held.flushes { 1 } else { held.per_write.max(1) };
         let added = if held.most > 0 { u128::from(added) * (ns(held.each.of(held.longest)) + 2) } else { 0 };
-        let all = |each: u128, own: u128| {
+        let flushes = u128::from(disk.flushes) * ns(disk.flush);
+        let all = |each: u128, block: u128, own: u128| {
             let once = u128::from(count - of_which) * read + u128::from(of_which) * each;
-            u128::from(times) * once + own
+            u128::from(times) * (once + u128::from(commits) * block + flushes) + own
         };
-        let either = all(read.max(write), own(of_which * times));
-        either.min(all(read.max(write + added), own(0)))
+        let either = all(read.max(write), block, own((of_which + commits) * times));
+        either.min(all(read.max(write + added), block + added, own(0)))
     }
 
     pub(super) fn blocking(&self) -> Nanos {
@@ -222,26 +248,33 @@ impl<'a> Set<'a> {
     }
 
     /// The least span in which best effort that goes first, `runs` batches of a stream of one place and all that the others may ask for are
-    /// served, where `before` nanoseconds of it were over, and which is known to be no less than `least`; `None`: there is none, or it is no guarantee.
+    /// served, where `before` nanoseconds of it were over, with `earlier` batches of that stream, and which is known to be no less than `least`; `None`: there
+    /// is none, or it is no guarantee.
     fn served(
         &self,
         place: Option<usize>,
         (runs, least): (u128, u128),
-        before: u128,
+        (earlier, before): (u128, u128),
         phase: Phase,
     ) -> Option<u128> {
         let own = place.map(|place| &self.streams[place]);
-        let base = own.map_or(0, |stream| runs * stream.service);
-        let of_own = own.map_or((0, 0), |stream| (runs * stream.requests, runs * stream.writes));
-        let last = u64::from(of_own.1 > 0);
-        let times = if self.disk.gaps { bytes(runs.max(1)) } else { 1 };
+        let last = u64::from(own.is_some_and(|stream| runs * stream.writes > 0));
+        let times = if own.is_some_and(|stream| stream.gaps) { bytes(runs.max(1)) } else { 1 };
         let asking = ns(self.disk.cpu) * u128::from(times - 1);
         let mut span = least;
         for _ in 0..STEPS {
             if span >= LONGEST {
                 return None;
             }
-            let (mut time, (mut requests, mut writes)) = (base + asking, of_own);
+            let (mut time, mut requests, mut writes) = (asking, 0, 0);
+            if let Some(stream) = own {
+                // Those behind the run may pass it, all that are asked for by then; in turn the next one, while a request is handed on.
+                let asked = if stream.passes { stream.batches(before + span, phase) } else { 0 };
+                let next = u128::from(stream.overlaps && !stream.passes);
+                let batches = (runs + next).max(asked.saturating_sub(earlier));
+                time += batches * stream.service;
+                (requests, writes) = (batches * stream.requests, batches * stream.writes);
+            }
             for (other, stream) in self.streams.iter().enumerate() {
                 let count = stream.count - u128::from(Some(other) == place);
                 let batches = count * stream.batches(before + span, phase);
@@ -261,7 +294,7 @@ impl<'a> Set<'a> {
     /// The longest that the disk serves streams without a pause.
     fn busy(&self, phase: Phase) -> Option<u128> {
         match self.disk.service {
-            Service::ByClass { .. } => self.served(None, (0, 0), 0, phase),
+            Service::ByClass { .. } => self.served(None, (0, 0), (0, 0), phase),
             Service::InOrder => Some(0),
         }
     }
@@ -285,18 +318,47 @@ impl<'a> Set<'a> {
         }
         let last = stream.batches(busy, phase) - 1;
         if last > EARLIER {
-            return self.served(Some(place), (runs, 0), before(last), phase);
+            // As if none of those that may pass were among the earlier ones.
+            let earlier = if stream.passes { 0 } else { last };
+            return self.served(Some(place), (runs, 0), (earlier, before(last)), phase);
         }
         known.resize(last as usize + 1, 0);
-        let (mut most, mut finished) = (0, 0);
+        let (mut most, mut finished, mut waits) = (0, 0, 0);
         for (m, known) in (0..).zip(known) {
-            finished = self.served(Some(place), (runs, finished.max(*known)), before(m), phase)?;
+            // Where others pass, behind fewer earlier ones there may be more of those.
+            let least = if stream.passes { *known } else { finished.max(*known) };
+            finished = self.served(Some(place), (runs, least), (m, before(m)), phase)?;
             *known = finished;
             // So much of it was over when the run began.
             let over = stream.earliest(m + 1, busy, phase).saturating_sub(before(m));
             most = most.max(finished.saturating_sub(over));
+            waits = waits.max(self.in_turn(place, runs, before(m) + finished, phase));
         }
-        Some(most)
+        Some(if self.disk.in_turn && stream.overlaps { most.min(waits) } else { most })
+    }
+
+    /// The time in which a run of a stream is served that ends within a span, where those that go the same way are served in the order of coming: before each
+    /// batch of the run go as many of another stream as it has in the block layer at a time, and one request before each of its own while that is handed on.
+    fn in_turn(&self, place: usize, runs: u128, span: u128, phase: Phase) -> u128 {
+        let own = &self.streams[place];
+        let mut time = runs * own.service;
+        let (mut requests, mut writes) = (runs * own.requests, runs * own.writes);
+        let last = u64::from(writes > 0);
+        for (other, stream) in self.streams.iter().enumerate() {
+            let count = stream.count - u128::from(other == place);
+            let at_once = if stream.overlaps { 2 } else { 1 };
+            let is_in_turn = (stream.writes > 0) == (own.writes > 0);
+            let most = if is_in_turn { runs * at_once } else { u128::MAX };
+            let batches = count * stream.batches(span, phase).min(most);
+            time += batches * stream.service;
+            requests += batches * stream.requests;
+            writes += batches * stream.writes;
+        }
+        let passing = self.streams.iter().filter(|stream| (stream.writes > 0) == (own.writes > 0));
+        time += runs * own.requests * passing.map(|stream| stream.longest).max().unwrap_or(0);
+        requests += runs * own.requests;
+        writes += runs * own.writes;
+        time + self.blocked((1, last), (requests, writes))
     }
 
     /// How many batches a run of a stream may have.
@@ -304,7 +366,7 @@ impl<'a> Set<'a> {
         let stream = &self.streams[place];
         match self.disk.service {
             // What best effort has between its batches leaves no time for them: it never catches up.
-            Service::ByClass { .. } if self.disk.gaps => {
+            Service::ByClass { .. } if stream.gaps => {
                 let more = (self.blocked((1, 0), (0, 0)) + ns(self.disk.cpu)) * stream.rate;
                 let more = (more << SHARE).div_ceil(stream.batch * SECOND);
                 (u128::from(self.shares()) + more < 1 << SHARE).then_some(RUNS_WITH_GAPS)
@@ -322,7 +384,7 @@ impl<'a> Set<'a> {
     fn behind(&self, place: usize, phase: Phase) -> Option<(u128, u128)> {
         let stream = &self.streams[place];
         let during = (phase, self.busy(phase)?);
-        let (runs, gaps) = (self.runs(place, during)?, self.disk.gaps);
+        let (runs, gaps) = (self.runs(place, during)?, stream.gaps);
         let (mut most, mut lag, mut known) = (0, 0, Vec::new());
         for run in 1..=runs {
             let finished = self.finished(place, run, during, &mut known)?;

@@ -25,6 +25,10 @@ const WINDOWS: u64 = 4;
 /// From here on nothing that waits is taken to have aged.
 const NEVER: u64 = 3_600_000;
 
+/// With these mq-deadline goes from one request to the next by its queues, and takes the oldest as one that has expired (`__dd_dispatch_request`: no
+/// batches, and `deadline_check_fifo`). Batches of one are no order: looking for aged requests of other classes begins a batch, which then goes on upwards.
+pub const ORDER: [(&str, u64); 3] = [("fifo_batch", 0), ("read_expire", 0), ("write_expire", 0)];
+
 /// Best effort on a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Beside {
@@ -35,7 +39,8 @@ struct Beside {
     /// Bytes of the shortest write.
     shortest: Option<u64>,
     overlap: bool,
-    flushes: bool,
+    /// Threads that wait for what they wrote to be on the medium.
+    flushing: u64,
 }
 
 impl Beside {
@@ -58,6 +63,7 @@ pub fn demand(stream: &Stream) -> StreamDemand {
         jitter: jitter_of(stream),
         buffer: stream.buffer.map(|bytes| bytes.0),
         deadline: promised,
+        overlap: stream.overlap,
     }
 }
 
@@ -82,21 +88,16 @@ pub fn terms(
     let largest = limit(KERNELS.iter().map(|rules| rules.max_sectors).max());
     let smallest = limit(KERNELS.iter().map(|rules| rules.max_sectors).min());
     let scheduler = disk.scheduler.as_deref().unwrap_or("mq-deadline");
-    let requests = match scheduler {
-        "mq-deadline" => scheduled(&profile, platform.disk_driver),
-        "none" => u64::from(profile.driver_tags().min(disk.depth.unwrap_or(u32::MAX))),
-        other => {
-            return Err(format!(
-                "how long `{other}` lets a request wait is not bounded here; use `scheduler = \"mq-deadline\"`"
-            ));
-        }
-    };
+    let requests = queue(scheduler, &profile, disk, platform)?;
     if let Some(why) = objection(workload, disk, &guaranteed) {
         return Err(why);
     }
     let flusher = flusher(disk, requests, tags(&profile, platform.disk_driver));
     let beside = beside(workload, disk, (flusher, largest, platform.cpus), &guaranteed)?;
-    let (depth, inside) = in_device(&profile, (platform.disk_driver, disk.depth));
+    // With a limit on the driver's requests it is Linux's, before which a thread asks.
+    let has_gaps = disk.depth.is_some() || matches!(platform.disk_driver, DiskDriver::Loop { .. });
+    let handing_on = handing_on(&profile, disk, platform);
+    let (depth, taken) = in_device(&profile, (platform.disk_driver, disk.depth));
     if scheduler == "none" && depth > 1 {
         return Err("without a scheduler best effort overtakes in the device without a bound; use `scheduler = \"mq-deadline\"`".to_owned());
     }
@@ -105,7 +106,8 @@ pub fn terms(
     let longest = u32::try_from(largest / SECTOR).unwrap_or(u32::MAX);
     let worst = profile.worst(&Asked { range: 0..end, longest, writes: written })?;
     let aging = disk.tunables.get("prio_aging_expire").copied().unwrap_or(10_000);
-    let inside = inside.min(beside.requests);
+    let inside = (taken + handing_on).min(beside.requests);
+    let commits = has_commits(disk, &beside);
     Ok(DiskTerms {
         read: worst.read,
         write: written.map(|_| worst.write),
@@ -118,14 +120,32 @@ pub fn terms(
         beside_requests: beside.requests,
         write_requests: writers_share(disk, requests),
         beside_writes: beside.writes,
-        // With a limit on the driver's requests it is Linux's, before which a thread asks.
-        gaps: disk.depth.is_some() || matches!(platform.disk_driver, DiskDriver::Loop { .. }),
+        in_turn: ORDER.iter().all(|(name, value)| disk.tunables.get(*name) == Some(value)),
+        handing_on,
+        gaps: has_gaps,
         service: match scheduler {
             "none" => Service::InOrder,
             _ => Service::ByClass { aged: if aging >= NEVER { 0 } else { beside.requests } },
         },
+        commits,
+        flushes: beside.flushing + if commits { 2 } else { 0 },
+        flush: worst.flush,
+        least: profile.least(),
+        merged_bytes: largest,
         cpu: CPU,
+        asks: CPU,
     })
+}
+
+/// Requests of the queue that an I/O scheduler has, or the driver's tags without one.
+fn queue(scheduler: &str, profile: &Profile, disk: &Disk, platform: &Platform) -> Result<u64, String> {
+    match scheduler {
+        "mq-deadline" => Ok(scheduled(profile, platform.disk_driver)),
+        "none" => Ok(profile.driver_tags().min(disk.depth.unwrap_or(u32::MAX)).into()),
+        other => Err(format!(
+            "how long `{other}` lets a request wait is not bounded here; use `scheduler = \"mq-deadline\"`"
+        )),
+    }
 }
 
 /// A stream of a disk for which there is no bound, whatever else there is: why.
@@ -166,7 +186,7 @@ fn written(
         shortest: u32::try_from(shortest.max(SECTOR) / SECTOR).unwrap_or(u32::MAX),
         overlap: beside.overlap || of_streams.is_some(),
         // At its end what a stream wrote is flushed, too.
-        flushes: beside.flushes || of_streams.is_some(),
+        flushes: beside.flushing > 0 || of_streams.is_some() || has_commits(disk, beside),
         // Disks of workloads have no way to say so of one write: the kernel flushes instead.
         through: false,
     })
@@ -199,19 +219,26 @@ fn flusher(disk: &Disk, requests: u64, tags: u64) -> u64 {
     if disk.wbt.is_some_and(|target| target > Nanos::ZERO) { share.min(throttled()) } else { share }
 }
 
-/// Requests that a device takes at a time, and those that may have left the scheduler for it: one more may wait for the driver, unless
-/// that is asked first. A limit that is set is one of the driver, whatever the device takes.
+/// Whether a journal has commits: somebody writes to its file system. What is read leaves no note there, for disks of runs are mounted without (`noatime`).
+fn has_commits(disk: &Disk, beside: &Beside) -> bool {
+    disk.journal != Some(false) && beside.writes > 0
+}
+
+/// CPUs that take a request before they find that the driver has no room; none where that is asked first. Isolated ones may as well.
+fn handing_on(profile: &Profile, disk: &Disk, platform: &Platform) -> u64 {
+    let asks_first =
+        platform.disk_driver == DiskDriver::OfDisk && disk.depth.is_none() && profile.asks_first();
+    if asks_first { 0 } else { u64::from(platform.cpus.saturating_add(platform.other_cpus)) }
+}
+
+/// Requests that a device takes at a time, and those that its driver may have taken. A limit that is set is one of the driver, whatever the device takes.
 fn in_device(profile: &Profile, (driver, limit): (DiskDriver, Option<u32>)) -> (u64, u64) {
     let depth = profile.depth() as u64;
     let taken = match driver {
         DiskDriver::OfDisk => depth,
         DiskDriver::Loop { tags } => tags.map_or(depth, u64::from).max(depth),
     };
-    match (limit, driver) {
-        (Some(limit), _) => (depth, u64::from(limit) + 1),
-        (None, DiskDriver::OfDisk) => (depth, taken + u64::from(!profile.asks_first())),
-        (None, DiskDriver::Loop { .. }) => (depth, taken + 1),
-    }
+    (depth, limit.map_or(taken, u64::from))
 }
 
 fn beside(
@@ -242,13 +269,17 @@ fn beside(
         let each = stream.access_bytes().div_ceil(largest) + 1;
         match stream.direction {
             Direction::Read => found.requests += each.max(WINDOWS) * u64::from(stream.count),
-            Direction::Write => found.writing(each * u64::from(stream.count), PAGE),
+            Direction::Write => {
+                found.writing(each * u64::from(stream.count), PAGE);
+                found.flushing += u64::from(stream.count);
+            }
         }
     }
     // Each write of a stream changes its inode, which the flusher writes later.
     let is_writer = |s: &&Stream| is_here(&s.disk) && guaranteed(s) && s.direction == Direction::Write;
     for stream in workload.streams.iter().filter(is_writer) {
         found.writing(u64::from(stream.count), PAGE);
+        found.flushing += u64::from(stream.count);
     }
     if is_flushed {
         found.writing(flusher, PAGE);
@@ -269,7 +300,7 @@ fn of_load(found: &mut Beside, load: &Load, largest: u64, cpus: u32) -> Result<b
     match load.kind.row().file_use {
         Some(FileUse::Reads) => found.requests += reads * count,
         Some(FileUse::Writes | FileUse::Copies) => {
-            found.flushes = true;
+            found.flushing += count;
             found.overlap |= load.random;
             if load.kind.row().file_use == Some(FileUse::Copies) {
                 found.requests += reads * count;
@@ -280,7 +311,7 @@ fn of_load(found: &mut Beside, load: &Load, largest: u64, cpus: u32) -> Result<b
             found.writing(direct * count, shortest.max(SECTOR));
         }
         Some(FileUse::Syncs) => {
-            found.flushes = true;
+            found.flushing += count;
             return Ok(true);
         }
         None => return Err(format!("what load {} asks of the disk is not known", load.name)),
@@ -316,6 +347,36 @@ mod tests {
             ("wbt = '1ms'\ntunables = { async_depth = 8 }", looped, (256, 8, 8)),
         ] {
             assert_eq!(of(keys, driver), expected, "{keys} {driver:?}");
+        }
+    }
+    /// Each CPU may have a request that the driver has no room for, isolated ones too, unless the driver is asked first; a commit and flushes are there where
+    /// somebody writes.
+    #[test]
+    fn what_goes_before_a_batch_is_counted() {
+        let of = |keys: &str, load: &str, platform: Platform| {
+            let text = format!(
+                "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nscheduler = 'mq-deadline'\n{keys}\n\
+                 [[load]]\nname = 'l'\nkind = '{load}'\ncount = 9\ndisk = 'd'\n"
+            );
+            let workload = toml::read("w.toml", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let found = terms(&workload, &workload.disks[0], &platform, |_| true).unwrap();
+            (found.inside, found.handing_on, found.commits, found.flushes)
+        };
+        let plain = Platform::linux_6_18;
+        let looped = |cpus, other_cpus| Platform {
+            disk_driver: DiskDriver::Loop { tags: Some(128) },
+            other_cpus,
+            ..plain(cpus)
+        };
+        for (keys, load, platform, expected) in [
+            ("", "readers", plain(2), (1, 0, false, 0)),
+            ("depth = 4", "readers", plain(2), (6, 2, false, 0)),
+            ("depth = 4", "readers", looped(2, 0), (6, 2, false, 0)),
+            ("depth = 4", "readers", looped(3, 5), (12, 8, false, 0)),
+            ("depth = 4", "writers", looped(1, 0), (5, 1, true, 11)),
+            ("depth = 4\njournal = false", "writers", looped(1, 0), (5, 1, false, 9)),
+        ] {
+            assert_eq!(of(keys, load, platform), expected, "{keys} {load}");
         }
     }
 }

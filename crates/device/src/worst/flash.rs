@@ -39,5 +39,5 @@ pub(super) fn worst(parameters: &Parameters, asked: &Asked) -> Result<Worst, Str
     let link = ns(1 << 30, parameters.link) / f64::from(1u32 << 21) + 1.0;
     let own = (parameters.command + parameters.latency + parameters.frame).get() as f64;
     let read = Cost::new(own + die + channel + 2.0, die_sector + channel_sector + link);
-    Ok(Worst { read, write: read, held: Held::default() })
+    Ok(Worst { read, write: read, flush: parameters.flush, held: Held::default() })
 }

@@ -36,13 +36,14 @@ pub(super) fn worst(parameters: &Parameters, asked: &Asked) -> Worst {
     let read = command + medium(0.0) + overheads.read_completion * 1e6;
     let settle = parameters.write_settle.max(0.0) * 1e6;
     let each = Cost::new(medium(settle), sector);
+    let flush = Cost::new(most(overheads.write), 0.0).fixed;
     let write = most(overheads.write) + overheads.write_completion * 1e6;
     let write = if is_reported(parameters, asked) {
         Cost::new(write, wire)
     } else {
         Cost::new(write + medium(settle), sector)
     };
-    Worst { read: Cost::new(read, sector), write, held: held(parameters, asked, each) }
+    Worst { read: Cost::new(read, sector), write, flush, held: held(parameters, asked, each) }
 }
 
 /// Whether every write is complete when the buffer has it: one for which there is no room lets others by until there is.

@@ -73,6 +73,7 @@ pub(super) fn contract_of(stream: &Stream, batch: Bytes) -> Contract {
         buffer: Some(buffer_of(stream, batch.0)),
         repeats: true,
         notes_batches: true,
+        overlap: stream.overlap,
         bound: stream.bound,
         ..Contract::new(stream.rate).with_access(stream.access_bytes()).with_batch(batch.0)
     }

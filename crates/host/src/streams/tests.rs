@@ -24,6 +24,7 @@ fn stream() -> Stream {
         jitter: None,
         buffer: None,
         batch: None,
+        overlap: false,
         bound: None,
         mode: BatchMode::default(),
         promises: ["late == 0", "dropped == 0", "rate >= 9kB/s", "lost == 0"]

@@ -18,6 +18,8 @@ pub(super) struct SchedulerDebug {
     /// Whether the run queues of realtime threads have a limit. Up to 6.11 all kernels have; from 6.12 on those with CONFIG_RT_GROUP_SCHED,
     /// beside the fair server (`print_rt_rq` in `kernel/sched/debug.c`).
     pub throttles: Option<bool>,
+    /// Which preemption a kernel that can be given another has now (`sched/preempt`): `none`, `voluntary`, `full`, `lazy`.
+    pub preempts: Option<String>,
 }
 
 impl SchedulerDebug {
@@ -50,7 +52,8 @@ impl SchedulerDebug {
         // One system call of the kernel's shows a whole CPU; the first is enough.
         let text = File::open(directory.join("debug")).ok();
         let throttles = text.and_then(|text| throttles(BufReader::new(text)));
-        SchedulerDebug { servers, throttles }
+        let preempts = read_to_string(directory.join("preempt")).ok().and_then(|text| chosen(&text));
+        SchedulerDebug { servers, throttles, preempts }
     }
 }
 
@@ -66,6 +69,11 @@ fn budgets(directory: &Path) -> BTreeMap<CpuId, ServerBudget> {
     read_dir(directory).into_iter().flatten().flatten().filter_map(of_cpu).collect()
 }
 
+/// The word in parentheses: `none voluntary (full)`.
+fn chosen(text: &str) -> Option<String> {
+    Some(text.split_once('(')?.1.split_once(')')?.0.to_owned())
+}
+
 /// Whether the first run queue of realtime threads has a limit, in the lines of `sched/debug`.
 fn throttles(text: impl BufRead) -> Option<bool> {
     let lines = text.lines().map_while(Result::ok);
@@ -78,6 +86,12 @@ fn throttles(text: impl BufRead) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::servers::Charge;
+
+    #[test]
+    fn the_chosen_preemption_is_in_parentheses() {
+        assert_eq!(chosen("none voluntary (full) lazy \n").as_deref(), Some("full"));
+        assert_eq!(chosen("none voluntary"), None);
+    }
 
     #[test]
     fn servers_are_read_cpu_by_cpu_and_those_of_other_names_are_said() {

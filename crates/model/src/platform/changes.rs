@@ -297,7 +297,7 @@ fn set_cpus(platform: &mut Platform, value: &str) -> Result<(), String> {
     let most = platform.fair_version().map_or(SCALED_CPUS, |version| version.scales_to);
     let scale = |cpus: u32| u64::from(scale_of(cpus, most));
     let slice = platform.base_slice.mul_ratio(scale(cpus), scale(platform.cpus));
-    (platform.cpus, platform.base_slice) = (cpus, slice);
+    (platform.cpus, platform.other_cpus, platform.base_slice) = (cpus, 0, slice);
     platform.cpu_specs.clear();
     platform.fair_servers.clear();
     platform.root_domains.clear();

@@ -26,6 +26,7 @@ struct UnderWay {
 pub struct Ledger {
     rate: Rate,
     writes: bool,
+    overlap: bool,
     batch: u64,
     /// Batches of its memory.
     count: u64,
@@ -54,13 +55,15 @@ impl Ledger {
             BatchMode::Longest => count * batch,
         };
         let jitter = jitter_of(stream);
+        let credit = Credit::full(stream.rate, burst, jitter, now);
         Ledger {
             rate: stream.rate,
             writes: stream.direction == Direction::Write,
+            overlap: stream.overlap,
             batch,
             count,
             jitter,
-            credit: Credit::full(stream.rate, burst, jitter, now),
+            credit: if stream.overlap { credit.of_one(batch) } else { credit },
             credit_since: now,
             room_since: now,
             had_room: true,
@@ -119,16 +122,28 @@ impl Ledger {
         let wanted = self.under_way[place].wanted;
         // Behind the one before it, it was not waiting for the disk.
         let before = match place.checked_sub(1) {
+            // Of two, all before the one that is still under way were there when this one was asked for.
+            _ if self.overlap => {
+                let done = self.under_way.range(..place).filter_map(|other| other.done);
+                done.fold(self.last_done, Nanos::max)
+            }
             None => self.last_done,
             Some(before) => self.under_way[before].done.unwrap_or(wanted),
         };
         self.under_way[place].done = Some(now);
         while let Some(UnderWay { from, done: Some(done), .. }) = self.under_way.front().copied() {
             self.under_way.pop_front();
-            self.last_done = done;
+            self.last_done = if self.overlap { self.last_done.max(done) } else { done };
             arrives(from);
         }
         Some(wanted.max(before))
+    }
+}
+
+impl Ledger {
+    /// Since when the first batch is waited for that is under way.
+    pub fn waits_since(&self) -> Option<Nanos> {
+        self.under_way.front().map(|batch| batch.wanted.max(self.last_done))
     }
 }
 

@@ -78,6 +78,7 @@ fn same(planned: &PlannedStream, again: &PlannedStreams) -> Result<(), CheckErro
         ("batch", one.batch.to_exact_string(), two.batch.to_exact_string()),
         ("buffer", one.buffer.to_exact_string(), two.buffer.to_exact_string()),
         ("jitter", one.jitter.to_exact_string(), two.jitter.to_exact_string()),
+        ("overlap", one.overlap.to_string(), two.overlap.to_string()),
         ("I/O priority", one.priority.to_string(), two.priority.to_string()),
         ("bound", one.bound.to_exact_string(), two.bound.to_exact_string()),
     ];

@@ -3,7 +3,7 @@
 use surety_analysis::serving::CpuPart;
 use surety_analysis::streams::{Admission, Admitted, DiskTerms, Level, SHARE};
 use surety_model::plan::{Proof, ProofInput};
-use surety_model::workload::{Disk, Stream};
+use surety_model::workload::{Direction, Disk, Stream};
 use surety_units::{Bytes, Nanos, Rate};
 
 /// Rounded up to what a plan tells of.
@@ -41,6 +41,7 @@ pub(super) struct Granted<'a> {
     pub admission: &'a Admission,
     pub given: &'a Admitted,
     pub jitter: Nanos,
+    pub overlap: bool,
 }
 
 impl Granted<'_> {
@@ -51,10 +52,10 @@ impl Granted<'_> {
 }
 
 pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proof {
-    let Granted { terms, cpu, admission, given, jitter } = *granted;
+    let Granted { terms, cpu, admission, given, jitter, overlap } = *granted;
     let percent = |share: u64| format!("{:.1} %", share as f64 * 100.0 / (1u64 << SHARE) as f64);
     let each = |time: Nanos| rounded_up(time).to_string();
-    let inputs = vec![
+    let mut inputs = vec![
         ProofInput::new("disk", format!("{} ({})", disk.name, disk.model.as_deref().unwrap_or_default())),
         ProofInput::new(
             "service of a request",
@@ -63,10 +64,19 @@ pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proo
         ProofInput::new("credit beyond a batch", format!("{jitter} of its rate")),
         ProofInput::new("longest request", Bytes(terms.request_bytes)),
         ProofInput::new("best-effort requests at once", terms.beside_requests),
-        ProofInput::new("of those in the device", terms.inside),
+        ProofInput::new("of those out of the I/O scheduler", terms.inside),
         ProofInput::new("the CPU's part", each(terms.cpu)),
     ];
+    inputs.extend(before_all(terms));
     let mut steps = cpu.steps.clone();
+    if let (true, Some(least)) = (overlap, terms.least) {
+        let last = surety_analysis::streams::last_request(given.batch, terms);
+        let least = least.of(stream.direction == Direction::Write, last);
+        steps.push(format!(
+            "of two batches in the block layer one is there no sooner than {least} after the other, and the next is asked for within {}: best effort does not get in between",
+            each(terms.asks)
+        ));
+    }
     steps.extend([
         format!("a batch of {} takes {} of the disk at most", Bytes(given.batch), each(given.service)),
         format!(
@@ -97,18 +107,53 @@ pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proo
         confidence: None,
         inputs,
         steps,
-        assumptions: vec![
-            format!(
-                "at most {} of best effort's requests have left the I/O scheduler at a time: a driver that takes more, as a loop device does, is limited by `depth`",
-                terms.inside
-            ),
-            "the thread that reads it and the one that fetches are SCHED_FIFO, and go to a CPU that runs nothing above them as soon as there is one".to_owned(),
-            "the disk is as its model says, and nobody else uses it".to_owned(),
-            "streams that are refused do not run, or not before best effort".to_owned(),
-            "it is fetched in batches at realtime I/O priority, one at a time".to_owned(),
-        ],
+        assumptions: assumptions(terms, overlap),
         residual: None,
         simulations: Vec::new(),
         digest: None,
     }
+}
+
+/// Of what goes before a batch: CPUs that may each have a request more than the driver takes, and what goes before all classes.
+fn before_all(terms: &DiskTerms) -> Vec<ProofInput> {
+    let mut inputs = Vec::new();
+    if terms.handing_on > 0 {
+        inputs.push(ProofInput::new("CPUs that hand requests on", terms.handing_on));
+    }
+    if terms.flushes > 0 {
+        let both = format!("{} and {}", u64::from(terms.commits), terms.flushes);
+        inputs.push(ProofInput::new("commits and flushes before all", both));
+    }
+    inputs
+}
+
+/// What the bound relies on and does not compute.
+fn assumptions(terms: &DiskTerms, overlap: bool) -> Vec<String> {
+    let mut all = vec![format!(
+        "at most {} of best effort's requests have left the I/O scheduler at a time: a driver that takes more, as a loop device does, is limited by `depth`",
+        terms.inside
+    )];
+    if terms.handing_on > 0 {
+        all.push(format!(
+            "of those each CPU has one at most that the driver has no room for: no more than {} CPUs are online, the kernel preempts no thread that hands on a request, and no CPU is held up at \
+             it so long that another takes what became free, and one more",
+            terms.handing_on
+        ));
+    }
+    if terms.commits {
+        all.push(
+            "its file system is ext4, whose journal has one commit at a time, and notes no reads (`noatime`)"
+                .to_owned(),
+        );
+    }
+    all.extend([
+        "the thread that reads it and the one that fetches are SCHED_FIFO, and go to a CPU that runs nothing above them as soon as there is one".to_owned(),
+        "the disk is as its model says, and nobody else uses it".to_owned(),
+        "streams that are refused do not run, or not before best effort".to_owned(),
+        match overlap {
+            false => "it is fetched in batches at realtime I/O priority, one at a time".to_owned(),
+            true => "it is fetched in batches at realtime I/O priority, two at a time, and begins with credit for one; who takes a request from the I/O scheduler hands it to the device before another is complete, so that one may pass it meanwhile, which counts; the device serves requests in the order in which it gets them".to_owned(),
+        },
+    ]);
+    all
 }

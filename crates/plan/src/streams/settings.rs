@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use surety_analysis::streams::ORDER;
 use surety_device::SECTOR;
 use surety_device::profile::Profile;
 use surety_model::plan::PlannedDisk;
@@ -52,11 +53,11 @@ impl Candidate {
     }
 }
 
-/// Ways to set a disk, the one to be preferred first. What the workload sets stays as it is. `inside` says how many requests of
+/// Ways to set a disk, the one to be preferred first. What the workload sets stays as it is. `overlap`: streams have two batches in the block layer. `inside` says how many requests of
 /// best effort may have left the I/O scheduler of a disk.
 pub(super) fn candidates(
     workload: &Workload,
-    disk: &Disk,
+    (disk, overlap): (&Disk, bool),
     inside: impl Fn(&Disk) -> Option<u64>,
 ) -> Vec<Candidate> {
     let mut first = Candidate { disk: disk.clone(), because: Vec::new() };
@@ -71,6 +72,13 @@ pub(super) fn candidates(
     if !disk.tunables.contains_key("prio_aging_expire") {
         let because = "prio_aging_expire an hour: no request of best effort ages and goes first".to_owned();
         first = first.with(because, |disk| set_tunable(disk, "prio_aging_expire", NEVER));
+    }
+    let is_open = ORDER.iter().all(|(name, _)| !disk.tunables.contains_key(*name));
+    if overlap && is_open {
+        let words: Vec<String> = ORDER.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let because = format!("{}: no batch is served before an earlier one of its stream", words.join(", "));
+        first = first
+            .with(because, |disk| ORDER.iter().for_each(|(name, value)| set_tunable(disk, name, *value)));
     }
     if let Some(profile) = &profile {
         first = limit_writes(workload, first, profile.requests_scheduled());

@@ -20,7 +20,7 @@ pub(super) use mover::{Mover, Moves};
 pub(super) use player::Player;
 pub(super) use playout::{Fetcher, Playout, Viewer};
 pub(super) use replay::{Replayer, Starter, Starts, Subject, startup_record};
-pub(super) use station::{IN_DEVICE, Station};
+pub(super) use station::{IN_DEVICE, OVERLAPPING, Station};
 pub(super) use syncer::Syncer;
 
 /// CPU time of a system call that reads or writes, without the copy: some 1 us on a machine of today.
@@ -91,10 +91,11 @@ impl Io {
         found.unwrap_or_default()
     }
 
-    /// Of the stream with a buffer and a fetcher of its own, as those with a bound have, when the batch was asked for that is not there yet.
+    /// Of the stream with a buffer, since when the batch is waited for that is not there yet.
     pub fn open(&self, playout: usize) -> Option<Nanos> {
         self.actors.iter().find_map(|actor| match actor {
             Actor::Fetcher(fetcher) => fetcher.open(playout, &self.storage),
+            Actor::Station(station) => station.open(playout),
             _ => None,
         })
     }

@@ -53,6 +53,7 @@ fn section(&(rate, batch, jitter, more): &Drawn) -> Section {
         jitter: Some(Nanos::from_millis(jitter)),
         buffer: Some(Bytes((1 + batch + more) * PAGE)),
         batch: Some(Bytes(batch * PAGE)),
+        overlap: false,
         bound: None,
         mode: BatchMode::Steady,
         promises: Vec::new(),
@@ -78,11 +79,14 @@ fn source(bytes: u64) -> (tempfile::NamedTempFile, Source) {
 
 /// What the ledgers say is next: the same as [`Desk::next`].
 fn next_of(pace: &mut Pace, all: &mut [Both], under_way: &mut Vec<(usize, u64)>, now: Nanos) -> Turn {
-    if under_way.len() >= IN_DEVICE {
+    // Batches that overlap are two of each stream.
+    let overlaps = all.iter().any(|both| both.section.overlap);
+    if !overlaps && under_way.len() >= IN_DEVICE {
         return Turn::Nothing;
     }
+    let at_once = |stream| under_way.iter().filter(|(other, _)| *other == stream).count();
     let mut ledgers: Vec<&mut Ledger> = all.iter_mut().map(|both| &mut both.ledger).collect();
-    let turn = pace.turn(&mut ledgers, now, |_| false);
+    let turn = pace.turn(&mut ledgers, now, |stream| overlaps && at_once(stream) >= 2);
     if let Turn::Of(first) = turn {
         pace.works(now);
         under_way.push((first.stream, all[first.stream].ledger.ask(first.since)));
@@ -108,19 +112,19 @@ fn take(desk: &mut Desk, stream: usize, both: &mut Both, most: u64, now: Nanos) 
     both.ledger.look((both.moved, both.played), now);
 }
 
-fn agree(streams: &[Drawn], mode: BatchMode, events: Vec<Event>) {
+fn agree(streams: &[Drawn], (mode, overlap): (BatchMode, bool), events: Vec<Event>) {
     let (mut desk, mut now, mut pace) = (Desk::default(), Nanos::ZERO, Pace::default());
     pace.change(mode);
     desk.change_mode(mode, now);
     let mut files = Vec::new();
     let mut all = Vec::new();
     for drawn in streams {
-        let section = section(drawn);
+        let section = Section { overlap, ..section(drawn) };
         let batch = section.batch.unwrap().0;
         // It repeats at a whole batch.
         let (file, source) = source(batch * 8);
         files.push(file);
-        let contract = Contract { repeats: true, notes_batches: true, ..contract(&section) };
+        let contract = Contract { repeats: true, notes_batches: true, overlap, ..contract(&section) };
         desk.attach(Way::In(Track::new(&contract, source, now).unwrap()), now);
         let ledger = Ledger::new(&section, batch, mode, now);
         all.push(Both { section, ledger, moved: 0, played: 0, current: None });
@@ -173,7 +177,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         (1_i64..60_000).prop_map(Event::Passes),
         (0_usize..4, 1_u64..4 * PAGE).prop_map(|(stream, bytes)| Event::Takes(stream, bytes)),
-        (0_usize..2).prop_map(Event::Comes),
+        (0_usize..8).prop_map(Event::Comes),
     ]
 }
 
@@ -183,10 +187,10 @@ proptest! {
     #[test]
     fn the_simulated_station_asks_for_the_same_batches(
         streams in prop::collection::vec((10_000_u64..2_000_000, 1_u64..5, 0_i64..200, 0_u64..20), 1..4),
-        is_longest in any::<bool>(),
+        (is_longest, overlap) in prop_oneof![Just((true, false)), Just((false, false)), Just((false, true))],
         events in prop::collection::vec(event(), 1..300),
     ) {
         let mode = if is_longest { BatchMode::Longest } else { BatchMode::Steady };
-        agree(&streams, mode, events);
+        agree(&streams, (mode, overlap), events);
     }
 }

@@ -131,6 +131,7 @@ pub(super) fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> 
         jitter: table.quantity(reading, "jitter", "10ms"),
         buffer: table.quantity(reading, "buffer", "256KiB"),
         batch: table.quantity(reading, "batch", "160KiB"),
+        overlap: table.boolean(reading, "overlap").unwrap_or(false),
         bound: table.quantity(reading, "bound", "120ms"),
         mode: batch_mode(reading, table),
         promises: promises(reading, table),

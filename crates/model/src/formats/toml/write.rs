@@ -439,6 +439,9 @@ fn stream(out: &mut Out<'_>, stream: &Stream) {
     out.optional_time("jitter", stream.jitter);
     out.optional_text("buffer", stream.buffer.map(|b| b.to_exact_string()).as_deref());
     out.optional_text("batch", stream.batch.map(|b| b.to_exact_string()).as_deref());
+    if stream.overlap {
+        out.line("overlap", "true");
+    }
     out.optional_time("bound", stream.bound);
     if stream.mode != BatchMode::default() {
         out.quoted("mode", stream.mode.word());

@@ -7,7 +7,7 @@ use surety_model::workload::{
 use surety_model::world::WorldError;
 use surety_stats::random::Pcg;
 
-use super::super::io::{Actor, Fetcher, IN_DEVICE, Player, Playout, Station, Viewer};
+use super::super::io::{Actor, Fetcher, IN_DEVICE, OVERLAPPING, Player, Playout, Station, Viewer};
 use super::super::unsupported;
 use super::disks::{FAIR, account_of, io_priority, known, priority_of};
 use super::{Activity, Builder};
@@ -18,14 +18,14 @@ use crate::disk::{FileId, PAGE};
 const STREAMS: u64 = 0x5354;
 
 /// What the streams of one station have in common, as on the host.
-type StationKey = (Option<String>, Option<IoPriority>);
+type StationKey = (Option<String>, Option<IoPriority>, bool);
 
 /// Stations, by the places of their actors.
 pub(in crate::world) type Stations = Vec<(StationKey, usize)>;
 
 /// The station of a stream.
 pub(in crate::world) fn station_of(stream: &Stream) -> StationKey {
-    (stream.disk.clone(), stream.io_priority)
+    (stream.disk.clone(), stream.io_priority, stream.overlap)
 }
 
 /// Whether streams of a disk have stations: on kernels of today. The prefetcher of ABISS is a part of a kernel of 2004.
@@ -56,10 +56,16 @@ fn mode_objection(stream: &Stream, workload: &Workload) -> Result<(), (&'static 
     if stream.batch.is_some() && workload.streams.iter().any(is_other) {
         return Err(("mode", "it is the same for all streams of a disk; give them one `mode`"));
     }
+    let disk = workload.disks.iter().find(|disk| Some(&disk.name) == stream.disk.as_ref());
+    if stream.overlap && !disk.is_none_or(has_stations) {
+        return Err((
+            "overlap",
+            "the kernels of this I/O scheduler ask for a batch when the one before is there; leave `overlap` out, or give the disk one of today's schedulers",
+        ));
+    }
     if stream.mode == BatchMode::Steady {
         return Ok(());
     }
-    let disk = workload.disks.iter().find(|disk| Some(&disk.name) == stream.disk.as_ref());
     if stream.batch.is_none() {
         return Err(("mode", "what is moved one access at a time has no `mode`; give it a `batch`"));
     }
@@ -121,7 +127,7 @@ impl<'a> Builder<'a> {
         self.group = stream.group.as_deref();
         let StreamFile::Make(size) = stream.file else { return Ok(()) };
         let disk = disks.iter().find(|disk| Some(&disk.name) == stream.disk.as_ref());
-        let has_station = disk.is_some_and(has_stations) && !stream.is_reserved();
+        let has_station = disk.is_some_and(has_stations) && (stream.overlap || !stream.is_reserved());
         let fair = if stream.is_reserved() { self.above_fair() } else { FAIR };
         let (activity, scheduling) = (Activity::Stream(index), Scheduling::Policy(fair));
         let named = self.stage.machine.recorder_mut().add_activity(&stream.name);
@@ -168,6 +174,9 @@ impl<'a> Builder<'a> {
             self.stations.push((key, place));
             place
         });
+        if known.is_some() && stream.overlap {
+            self.lanes(place, stream, OVERLAPPING);
+        }
         let batch = stream.batch.unwrap_or_default().0;
         let io = &mut self.stage.machine.programs_mut().io;
         let number = io.playouts.len();
@@ -182,23 +191,31 @@ impl<'a> Builder<'a> {
     /// Makes the thread of a station, above fair ones where a scheduler takes that, and the processes of its batches: the place of its actor.
     fn station(&mut self, index: usize, stream: &'a Stream) -> usize {
         let place = self.stage.machine.programs().io.actors.len();
-        let priority = fetching(stream);
-        let threads = (Scheduling::Policy(self.above_fair()), priority);
+        let threads = (Scheduling::Policy(self.above_fair()), fetching(stream));
         let mut first = None;
-        let signal = self.actor(Activity::Fetcher(index), "surety/streams", threads, |seat| {
+        self.actor(Activity::Fetcher(index), "surety/streams", threads, |seat| {
             first = Some(seat.process);
             Actor::Station(Station::new(seat.signal, stream.mode))
         });
-        let mut processes: Vec<_> = first.into_iter().collect();
-        while processes.len() < IN_DEVICE {
-            let process = self.process(self.group, priority);
-            processes.push(self.stage.machine.programs_mut().io.storage.add_process(process));
-            self.stage.signals.push(signal);
-        }
+        let processes: Vec<_> = first.into_iter().collect();
         if let Actor::Station(station) = &mut self.stage.machine.programs_mut().io.actors[place] {
             station.serve_with(&processes);
         }
+        self.lanes(place, stream, IN_DEVICE - 1);
         place
+    }
+
+    /// A station gets so many more processes for batches of a stream.
+    fn lanes(&mut self, place: usize, stream: &Stream, count: usize) {
+        let mut processes = Vec::new();
+        for _ in 0..count {
+            let process = self.process(self.group, fetching(stream));
+            processes.push(self.stage.machine.programs_mut().io.storage.add_process(process));
+        }
+        if let Actor::Station(station) = &mut self.stage.machine.programs_mut().io.actors[place] {
+            self.stage.signals.extend(vec![station.signal(); count]);
+            station.serve_with(&processes);
+        }
     }
 
     /// How threads run that are above fair ones, where a scheduler takes that.

@@ -19,12 +19,17 @@ use crate::disk::{FileId, PAGE};
 
 /// Batches at the disk at a time, as many as the host's station has there.
 pub(in crate::world) const IN_DEVICE: usize = 2;
+/// Batches of one stream that overlap.
+pub(in crate::world) const OVERLAPPING: usize = 2;
+
 /// One stream.
 #[derive(Debug)]
 struct Track {
     /// Which buffer.
     playout: usize,
     ledger: Ledger,
+    /// Batches at the disk at a time, where each stream has its own.
+    at_once: usize,
     writes: bool,
     batch: u64,
     /// The account of its requests.
@@ -89,9 +94,9 @@ impl Station {
         Station { signal, lanes: Vec::new(), tracks: Vec::new(), pace, wakes: VecDeque::new() }
     }
 
-    /// The processes of its batches, as many as may be under way.
+    /// Further processes of its batches: as many may be under way as there are.
     pub(in crate::world) fn serve_with(&mut self, processes: &[ProcessId]) {
-        self.lanes = processes.iter().map(|process| Lane { process: *process, at: None }).collect();
+        self.lanes.extend(processes.iter().map(|process| Lane { process: *process, at: None }));
     }
 
     /// The event that wakes it.
@@ -118,6 +123,7 @@ impl Station {
         let track = Track {
             playout,
             ledger: Ledger::new(stream, batch, self.pace.mode(), Nanos::ZERO),
+            at_once: if stream.overlap { OVERLAPPING } else { usize::MAX },
             writes: stream.direction == Direction::Write,
             batch,
             account,
@@ -132,6 +138,11 @@ impl Station {
     /// Of the stream with a buffer, when each batch was wanted and when it was there; `None`: it is another station's.
     pub(in crate::world) fn batches(&self, playout: usize) -> Option<&[(Nanos, Nanos)]> {
         Some(&self.track(playout)?.batches)
+    }
+
+    /// Since when the first batch of such a stream is waited for that is not there.
+    pub(in crate::world) fn open(&self, playout: usize) -> Option<Nanos> {
+        self.track(playout)?.ledger.waits_since()
     }
 
     /// Bytes of the buffer of such a stream, in whole batches.
@@ -165,7 +176,11 @@ impl Station {
             let Playout { fetched, taken, .. } = playouts[track.playout];
             track.ledger.look((fetched, taken), now);
         }
-        let until = match self.pace.turn(&mut self.tracks, now, |_| false) {
+        let limits: Vec<usize> = self.tracks.iter().map(|track| track.at_once).collect();
+        let under_way =
+            |stream| self.lanes.iter().filter(|lane| lane.at.is_some_and(|(of, _)| of == stream)).count();
+        let is_busy = |stream: usize| limits[stream] < usize::MAX && under_way(stream) >= limits[stream];
+        let until = match self.pace.turn(&mut self.tracks, now, is_busy) {
             Turn::Of(first) => {
                 self.pace.works(now);
                 let track = &mut self.tracks[first.stream];
