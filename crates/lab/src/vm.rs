@@ -18,6 +18,8 @@ use surety_units::{CpuId, CpuSet, Nanos};
 
 use crate::devices::Device;
 use crate::error::LabError;
+use crate::machine::{GuestMachine, SHARING};
+use crate::packages::Packages;
 use crate::store::{KERNEL, StoredKernel};
 use crate::turns::Turns;
 
@@ -68,6 +70,8 @@ pub struct LabOptions {
     /// Whether each of them is a root domain of its own, so that the kernel admits reservations for threads bound to one.
     pub partitioned: bool,
     pub memory_mib: u64,
+    /// What its CPUs share, and how its timers expire.
+    pub machine: GuestMachine,
     /// Its clock.
     pub mode: Mode,
     /// What the emulator draws from.
@@ -88,6 +92,7 @@ impl Default for LabOptions {
             cpus: 1,
             partitioned: false,
             memory_mib: 512,
+            machine: GuestMachine::default(),
             mode: Mode::default(),
             seed: 1,
             within: None,
@@ -116,7 +121,7 @@ impl LabOptions {
             Mode::Deterministic { shift } if shift > SHIFT_MAX => {
                 wrong(format!("a shift of {shift}"), format!("0 to {SHIFT_MAX} are possible"))
             }
-            _ => Ok(()),
+            _ => self.machine.check(self),
         }
     }
 
@@ -171,7 +176,7 @@ impl LabOptions {
         let devices: String =
             self.devices.iter().map(|d| format!(", {}={}", d.role, d.model.word())).collect();
         let console = if self.console.is_some() { ", its console kept" } else { "" };
-        format!("{cpus}, {} MiB{modules}{devices}{console}", self.memory_mib)
+        format!("{cpus}{}, {} MiB{modules}{devices}{console}", self.machine.in_words(), self.memory_mib)
     }
 
     /// The clock, in words.
@@ -216,13 +221,16 @@ pub fn command(
         }
         Mode::Fast => arg(&["-accel", "tcg,thread=multi", "-rtc", "base=2020-01-01"]),
     }
-    arg(&["-cpu", &format!("{PROCESSOR},{WITHOUT}")]);
+    let topology = options.machine.topology;
+    let sharing = topology.map_or_else(String::new, |_| format!(",{SHARING}"));
+    arg(&["-cpu", &format!("{PROCESSOR},{WITHOUT}{sharing}")]);
     arg(&["-seed", &options.seed.to_string()]);
-    let turns = turns(options);
-    let processors = turns.map_or_else(
-        || vec!["-smp".to_owned(), options.cpus.to_string()],
-        |turns| turns.arguments(PROCESSOR),
-    );
+    let packages = Packages::of(topology, options.cpus);
+    let mut processors = match turns(options) {
+        None => packages.arguments(),
+        Some(turns) => turns.arguments(PROCESSOR, &packages),
+    };
+    processors.extend(packages.memory(options.memory_mib));
     arg(&["-m", &options.memory_mib.to_string()]);
     arg(&processors.iter().map(String::as_str).collect::<Vec<_>>());
     arg(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
@@ -276,7 +284,8 @@ fn words_of_kernel(options: &LabOptions, devices: &[Device], said: &str, asked: 
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
-         sysctl.vm.panic_on_oom=1 cryptomgr.notests{asked}{threads}{only_four}{alone}{counted}"
+         sysctl.vm.panic_on_oom=1 cryptomgr.notests{asked}{threads}{only_four}{alone}{counted}{}",
+        options.machine.words_of_kernel()
     )
 }
 
