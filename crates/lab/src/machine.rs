@@ -52,7 +52,7 @@ impl GuestMachine {
             return wrong(what, "leave --lab-partition or `smt`, `llc` and `nodes` out");
         }
         let of_node = options.memory_mib / u64::from(topology.nodes);
-        if of_node < NODE_MIB || options.memory_mib % u64::from(topology.nodes) != 0 {
+        if of_node < NODE_MIB || !options.memory_mib.is_multiple_of(u64::from(topology.nodes)) {
             let what = format!("{} MiB cannot be divided among {} nodes", options.memory_mib, topology.nodes);
             return wrong(what, "give the guest a multiple of 64 MiB for each node with --lab-memory");
         }
