@@ -7,10 +7,9 @@
 //! (CPUID leaf 0x8000001e needs `topoext`), and its caches are not told to the kernel; of Intel's leaves 4 and 0xb tell both.
 
 use serde::{Deserialize, Serialize};
-use surety_model::platform::{PlatformChanges, Topology};
+use surety_model::platform::Topology;
 
 use crate::error::LabError;
-use crate::vm::{CPUS_MAX, LabOptions};
 
 /// What is added to the processor's words so that its kernel is told what CPUs share.
 pub const SHARING: &str = "vendor=GenuineIntel";
@@ -41,20 +40,48 @@ impl GuestMachine {
     ///
     /// # Errors
     /// [`LabError::Options`].
-    pub(crate) fn check(&self, options: &LabOptions) -> Result<(), LabError> {
+    pub(crate) fn check(&self, cpus: u32, memory_mib: u64, partitioned: bool) -> Result<(), LabError> {
         let Some(topology) = self.topology else { return Ok(()) };
         let wrong = |what: String, help: &str| Err(LabError::Options { what, help: help.to_owned() });
-        if let Err(why) = topology.check(options.cpus) {
+        if let Err(why) = topology.check(cpus) {
             return wrong(why, "say `cpus=N` beside it, or --lab-cpus");
         }
-        if options.partitioned {
+        if partitioned {
             let what = "root domains of one CPU share nothing".to_owned();
             return wrong(what, "leave --lab-partition or `smt`, `llc` and `nodes` out");
         }
-        let of_node = options.memory_mib / u64::from(topology.nodes);
-        if of_node < NODE_MIB || !options.memory_mib.is_multiple_of(u64::from(topology.nodes)) {
-            let what = format!("{} MiB cannot be divided among {} nodes", options.memory_mib, topology.nodes);
+        let of_node = memory_mib / u64::from(topology.nodes);
+        if of_node < NODE_MIB || !memory_mib.is_multiple_of(u64::from(topology.nodes)) {
+            let what = format!("{} MiB cannot be divided among {} nodes", memory_mib, topology.nodes);
             return wrong(what, "give the guest a multiple of 64 MiB for each node with --lab-memory");
+        }
+        Ok(())
+    }
+
+    /// Takes what a key of `--platform` says.
+    ///
+    /// # Errors
+    /// A key, or a value, that no guest can be given, and what it can.
+    pub(crate) fn take(&mut self, word: &str, value: &str) -> Result<(), String> {
+        let on = || match value {
+            "on" => Ok(Some(true)),
+            "off" => Ok(Some(false)),
+            _ => Err(format!(
+                "a guest has `{word}=on` or `{word}=off`: which of its kernel's ways that is, the kernel says"
+            )),
+        };
+        let part = || value.parse::<u32>().map_err(|why| format!("{word}={value}: {why}"));
+        match word {
+            "smt" => self.topology.get_or_insert_default().smt = part()?,
+            "llc" => self.topology.get_or_insert_default().llc = Some(part()?),
+            "nodes" => self.topology.get_or_insert_default().nodes = part()?,
+            "hrtimers" => self.hrtimers = on()?,
+            "nohz" => self.nohz = on()?,
+            _ => {
+                return Err(format!(
+                    "`{word}` of a stock kernel is as it was built; a guest can be given cpus, smt, llc, nodes, hrtimers and nohz"
+                ));
+            }
         }
         Ok(())
     }
@@ -75,85 +102,37 @@ impl GuestMachine {
     }
 }
 
-impl LabOptions {
-    /// A guest with what `--platform` says.
-    ///
-    /// # Errors
-    /// A key, or a value, that no guest can be given, and what to do.
-    pub fn with(&self, changes: &PlatformChanges) -> Result<LabOptions, String> {
-        let mut guest = self.clone();
-        for (word, value) in changes.said() {
-            let on = || match value {
-                "on" => Ok(Some(true)),
-                "off" => Ok(Some(false)),
-                _ => Err(format!(
-                    "a guest has `{word}=on` or `{word}=off`: which of its kernel's ways that is, the kernel says"
-                )),
-            };
-            let part = || value.parse::<u32>().map_err(|why| format!("{word}={value}: {why}"));
-            match word {
-                "cpus" => {
-                    let cpus = part()?;
-                    if self.cpus != 1 && self.cpus != cpus {
-                        return Err(format!("--lab-cpus {} and cpus={cpus} are two machines", self.cpus));
-                    }
-                    if cpus > CPUS_MAX {
-                        return Err(format!("a guest has up to {CPUS_MAX} CPUs"));
-                    }
-                    guest.cpus = cpus;
-                }
-                "smt" => guest.machine.topology.get_or_insert_default().smt = part()?,
-                "llc" => guest.machine.topology.get_or_insert_default().llc = Some(part()?),
-                "nodes" => guest.machine.topology.get_or_insert_default().nodes = part()?,
-                "hrtimers" => guest.machine.hrtimers = on()?,
-                "nohz" => guest.machine.nohz = on()?,
-                _ => {
-                    return Err(format!(
-                        "`{word}` of a stock kernel is as it was built; a guest can be given cpus, smt, llc, nodes, hrtimers and nohz"
-                    ));
-                }
-            }
-        }
-        Ok(guest)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn with(text: &str) -> Result<LabOptions, String> {
-        LabOptions::default().with(&text.parse().unwrap())
-    }
-
     #[test]
     fn keys_of_a_platform_are_played_or_refused() {
-        let guest = with("cpus=8,smt=2,llc=4,hrtimers=off,nohz=on").unwrap();
-        assert_eq!((guest.cpus, guest.machine.hrtimers, guest.machine.nohz), (8, Some(false), Some(true)));
-        assert_eq!(guest.machine.topology, Some(Topology { smt: 2, llc: Some(4), nodes: 1 }));
-        assert_eq!(guest.machine.words_of_kernel(), " highres=off");
-        assert!(guest.check().is_ok());
-        for (text, why) in [
-            ("hz=1000", "`hz` of a stock kernel is as it was built"),
-            ("nohz=late", "`nohz=on` or `nohz=off`"),
-            ("cpus=16", "up to 8 CPUs"),
-        ] {
-            assert!(with(text).unwrap_err().contains(why), "{text}");
+        let mut machine = GuestMachine::default();
+        for (word, value) in [("smt", "2"), ("llc", "4"), ("hrtimers", "off"), ("nohz", "on")] {
+            machine.take(word, value).unwrap();
         }
-        let two = LabOptions { cpus: 2, ..LabOptions::default() };
-        assert!(two.with(&"cpus=4".parse().unwrap()).unwrap_err().contains("two machines"));
+        assert_eq!((machine.hrtimers, machine.nohz), (Some(false), Some(true)));
+        assert_eq!(machine.topology, Some(Topology { smt: 2, llc: Some(4), nodes: 1 }));
+        assert_eq!(machine.words_of_kernel(), " highres=off");
+        assert!(machine.check(8, 512, false).is_ok());
+        assert!(machine.take("hz", "1000").unwrap_err().contains("as it was built"));
+        assert!(machine.take("nohz", "late").unwrap_err().contains("`nohz=on` or `nohz=off`"));
     }
 
     #[test]
     fn machines_that_cannot_be_divided_are_refused() {
-        let two = with("cpus=2,nodes=2").unwrap();
-        for (guest, why) in [
-            (with("smt=2").unwrap(), "cannot be divided by `smt`"),
-            (LabOptions { partitioned: true, ..two.clone() }, "share nothing"),
-            (LabOptions { memory_mib: 96, ..two.clone() }, "cannot be divided among 2 nodes"),
-            (LabOptions { memory_mib: 513, ..two }, "cannot be divided among 2 nodes"),
+        let two = GuestMachine {
+            topology: Some(Topology { nodes: 2, ..Topology::default() }),
+            ..GuestMachine::default()
+        };
+        for (cpus, memory_mib, partitioned, why) in [
+            (3, 512, false, "cannot be divided by `nodes`"),
+            (2, 512, true, "share nothing"),
+            (2, 96, false, "cannot be divided among 2 nodes"),
+            (2, 513, false, "cannot be divided among 2 nodes"),
         ] {
-            let error = guest.check().unwrap_err();
+            let error = two.check(cpus, memory_mib, partitioned).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
     }

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use surety_kernel::command::Command;
+use surety_model::platform::PlatformChanges;
 use surety_units::{CpuId, CpuSet, Nanos};
 
 use crate::devices::Device;
@@ -121,8 +122,29 @@ impl LabOptions {
             Mode::Deterministic { shift } if shift > SHIFT_MAX => {
                 wrong(format!("a shift of {shift}"), format!("0 to {SHIFT_MAX} are possible"))
             }
-            _ => self.machine.check(self),
+            _ => self.machine.check(self.cpus, self.memory_mib, self.partitioned),
         }
+    }
+
+    /// A guest with what `--platform` says.
+    ///
+    /// # Errors
+    /// A key, or a value, that no guest can be given, and what it can.
+    pub fn with(&self, changes: &PlatformChanges) -> Result<LabOptions, String> {
+        let mut guest = self.clone();
+        for (word, value) in changes.said() {
+            if word != "cpus" {
+                guest.machine.take(word, value)?;
+                continue;
+            }
+            let cpus = value.parse().ok().filter(|cpus| (1..=CPUS_MAX).contains(cpus));
+            let cpus = cpus.ok_or_else(|| format!("a guest has 1 to {CPUS_MAX} CPUs"))?;
+            if self.cpus != 1 && self.cpus != cpus {
+                return Err(format!("--lab-cpus {} and cpus={cpus} are two machines", self.cpus));
+            }
+            guest.cpus = cpus;
+        }
+        Ok(guest)
     }
 
     /// Whether a run can be on these CPUs.
@@ -334,6 +356,19 @@ mod tests {
         let cpus = |text: &str| good.check_cpus(text.parse().unwrap());
         assert!(cpus("0").is_ok());
         assert!(cpus("0-1").unwrap_err().to_string().contains("the guest has CPU 0"));
+    }
+
+    #[test]
+    fn a_guest_has_the_cpus_that_a_platform_says() {
+        let with = |guest: &LabOptions, text: &str| guest.with(&text.parse().unwrap());
+        let guest = with(&LabOptions::default(), "cpus=8,smt=2,hrtimers=off").unwrap();
+        assert_eq!((guest.cpus, guest.machine.hrtimers), (8, Some(false)));
+        assert!(guest.check().is_ok());
+        let two = LabOptions { cpus: 2, ..LabOptions::default() };
+        assert!(with(&two, "cpus=4").unwrap_err().contains("two machines"));
+        assert!(with(&two, "cpus=2,hz=100").unwrap_err().contains("as it was built"));
+        assert!(with(&two, "cpus=16").unwrap_err().contains("1 to 8 CPUs"));
+        assert!(with(&LabOptions::default(), "smt=2").unwrap().check().is_err());
     }
 
     #[test]
