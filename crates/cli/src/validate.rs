@@ -5,15 +5,16 @@ use std::path::Path;
 
 use serde_json::json;
 use surety_host::Bindings;
-use surety_model::platform::{Overheads, Platform, PlatformChanges};
+use surety_model::event::TraceSink;
+use surety_model::platform::{Overheads, Platform, PlatformChanges, Topology};
 use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_report::table::{cells, led};
 use surety_reproduce::validation::{
-    HOST, Kept, Kernel, NotCompared, Row, SCHEMA, Scenario, figures_of, judged, note_counters, scenarios,
-    shown_beside,
+    Figures, HOST, Kept, Kernel, NotCompared, Row, SCHEMA, Scenario, Sharing, figures_of, judged,
+    note_counters, scenarios, shown_beside,
 };
 use surety_session::{Means, worlds};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -46,7 +47,7 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
     let mut rows = Vec::new();
     let mut unfit = Vec::new();
     let mut said = None;
-    let simulator = world(args, session, "sim", 1)?;
+    let simulator = world(args, session, "sim", (1, ""))?;
     for kernel in &kernels {
         let mut file = read(args, kernel)?;
         if !args.stored {
@@ -70,7 +71,7 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
                         ..options(args, session, cpus)
                     };
                     let simulated = |workload: &Workload, machine: &Platform| {
-                        simulator.run_on(machine, 0, workload, &options, &scenario.title)
+                        simulated(&simulator, (scenario, workload), machine, &options)
                     };
                     rows.extend(compared((scenario, kernel, kept), &machine, simulated)?);
                 }
@@ -98,11 +99,31 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
     })
 }
 
+/// The figures of a workload of a scenario, simulated on a machine.
+fn simulated(
+    simulator: &worlds::Worlds<'_>,
+    (scenario, workload): (&Scenario, &Workload),
+    machine: &Platform,
+    options: &RunOptions,
+) -> Result<Vec<Figures>, WorldError> {
+    let Some(topology) = machine.topology else {
+        return Ok(figures_of(&simulator.run_on(machine, 0, workload, options, &scenario.title)?));
+    };
+    let mut sharing = Sharing::of(&scenario.workload, topology, machine.cpus);
+    let record = simulator.run_on_traced(machine, 0, (workload, options), &mut sharing)?;
+    Ok(with(&record, Some(sharing)))
+}
+
+/// The figures of a record, and of what its threads shared.
+fn with(record: &Record, sharing: Option<Sharing>) -> Vec<Figures> {
+    figures_of(record).into_iter().chain(sharing.map(Sharing::figures)).collect()
+}
+
 /// The figures of a scenario on a kernel beside those of its simulation, and of those that show causes.
 fn compared(
     (scenario, kernel, kept): (&Scenario, &str, &Kept),
     machine: &Platform,
-    simulated: impl Fn(&Workload, &Platform) -> Result<Record, WorldError>,
+    simulated: impl Fn(&Workload, &Platform) -> Result<Vec<Figures>, WorldError>,
 ) -> Result<Vec<Row>, WorldError> {
     let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine)?);
     for beside in shown_beside(&rows) {
@@ -159,19 +180,23 @@ fn missing<'s>(
     args: &ValidateArgs,
     chosen: &'s [Scenario],
     file: &Kernel,
-    cpus: u32,
+    (cpus, platform): (u32, &str),
     is_whole: impl Fn(&Kept) -> bool,
 ) -> Vec<&'s Scenario> {
     let is_kept = |scenario: &Scenario| {
         let kept = file.scenarios.get(&scenario.title);
         kept.is_some_and(|kept| {
             kept.workload == scenario.text
+                && kept.platform == scenario.platform
                 && (kept.duration, kept.warm_up, kept.seed) == (args.duration, args.warm_up, args.seed)
                 && kept.unfit.is_none()
                 && is_whole(kept)
         })
     };
-    chosen.iter().filter(|s| s.cpus == cpus && (args.fresh || !is_kept(s))).collect()
+    chosen
+        .iter()
+        .filter(|s| (s.cpus, s.platform) == (cpus, platform) && (args.fresh || !is_kept(s)))
+        .collect()
 }
 
 /// Runs in a guest what is not in the file.
@@ -182,26 +207,39 @@ fn run_missing(
     chosen: &[Scenario],
     file: &mut Kernel,
 ) -> Result<(), Failure> {
-    for cpus in [1, 2, 4] {
-        let missing = missing(args, chosen, file, cpus, |_| true);
+    let mut machines: Vec<(u32, &str)> = chosen.iter().map(|s| (s.cpus, s.platform)).collect();
+    machines.sort_by_key(|(cpus, platform)| (!platform.is_empty(), *cpus));
+    machines.dedup();
+    for (cpus, platform) in machines {
+        let missing = missing(args, chosen, file, (cpus, platform), |_| true);
         if missing.is_empty() {
             continue;
         }
-        let world = world(args, session, kernel, cpus)?;
+        let world = world(args, session, kernel, (cpus, platform))?;
         let set: CpuSet = (0..cpus).map(CpuId).collect();
         for scenarios in missing.chunks(BATCH) {
             let plain = options(args, session, set);
             let runs = scenarios.iter().map(|s| (s.workload.clone(), plain.clone(), s.title.clone()));
             let runs: Vec<_> = runs.collect();
-            let made = world.run_first(runs.len(), 0, &runs);
+            let mut sharing: Vec<Sharing> = scenarios.iter().filter_map(|s| sharing_of(s)).collect();
+            let made = match sharing.is_empty() {
+                true => world.run_first(runs.len(), 0, &runs),
+                false => {
+                    let mut sinks: Vec<&mut dyn TraceSink> =
+                        sharing.iter_mut().map(|sharing| sharing as &mut dyn TraceSink).collect();
+                    world.run_traced(0, &runs, &mut sinks)
+                }
+            };
+            let mut sharing = sharing.into_iter();
             for (scenario, run) in scenarios.iter().zip(made) {
+                let sharing = sharing.next();
                 let mut kept = empty(args, set, scenario);
                 // What a guest's own threads take is part of what its kernel does, the same every time.
                 match run {
                     Ok(record) => {
                         kept.machine.clone_from(&record.in_force.machine);
                         kept.environment = own_environment(&record);
-                        kept.runs = vec![figures_of(&record)];
+                        kept.runs = vec![with(&record, sharing)];
                     }
                     Err(WorldError::Interrupted) => return Err(WorldError::Interrupted.into()),
                     Err(why) => kept.unfit = Some(why.to_string()),
@@ -229,6 +267,7 @@ fn options(args: &ValidateArgs, session: &Session, cpus: CpuSet) -> RunOptions {
 fn empty(args: &ValidateArgs, cpus: CpuSet, scenario: &Scenario) -> Kept {
     Kept {
         workload: scenario.text.to_owned(),
+        platform: scenario.platform.to_owned(),
         seed: args.seed,
         cpus,
         duration: args.duration,
@@ -278,17 +317,38 @@ fn world<'a>(
     args: &ValidateArgs,
     session: &'a Session,
     word: &str,
-    cpus: u32,
+    (cpus, platform): (u32, &str),
 ) -> Result<worlds::Worlds<'a>, Failure> {
     let guest = GuestArgs { lab_cpus: cpus, ..args.guest.clone() };
+    let platform = changes(platform)?;
     let means = Means {
-        platform: PlatformChanges::default(),
-        traced: false,
+        // Who shares what is in the trace.
+        traced: divided(&platform, cpus).is_some(),
+        platform,
         force: false,
         bindings: Bindings::default(),
         guest: guest.options(args.seed),
     };
     Ok(worlds::Worlds::new(&[word.to_owned()], means, session)?)
+}
+
+/// What a scenario's machine is to be.
+fn changes(platform: &str) -> Result<PlatformChanges, Failure> {
+    if platform.is_empty() {
+        return Ok(PlatformChanges::default());
+    }
+    platform.parse().map_err(|why| Failure::new(Code::Internal, why))
+}
+
+/// What CPUs of such a machine share, where that is asked.
+fn divided(platform: &PlatformChanges, cpus: u32) -> Option<Topology> {
+    platform.on(&Platform::linux_6_18(cpus)).ok()?.topology
+}
+
+/// What tells how its threads are placed, where its machine is divided.
+fn sharing_of(scenario: &Scenario) -> Option<Sharing> {
+    let topology = divided(&changes(scenario.platform).ok()?, scenario.cpus)?;
+    Some(Sharing::of(&scenario.workload, topology, scenario.cpus))
 }
 
 /// A figure with its unit.

@@ -8,6 +8,8 @@
 //! - Two threads that *give way* to each other switch each time: what a call takes in which nobody else waits is subtracted.
 //! - A timer that nobody waits for, and the tick, make gaps at instants that are known.
 //!
+//! Where timers wait for ticks (`highres=off`), activations come with every other tick: the gap at such a tick has both, that at the others the tick alone.
+//!
 //! So a switch is known, going to sleep is what is on the task's account beside it, and waking is the rest of the gap. With a marker
 //! the task writes what it writes in a run that is traced. What others take of the CPU makes gaps longer and never shorter, so each cost is
 //! the lower quartile of all gaps, and where half of them are several times as long nothing is measured: the CPU is busy.
@@ -33,6 +35,9 @@ const WORK: Nanos = Nanos::from_micros(30);
 /// How long a batch of its jobs lasts, and how many there are.
 const BATCH: Nanos = Nanos::from_millis(21);
 const BATCHES: usize = 5;
+/// The same where timers wait for ticks: ticks of a period, and periods of a batch.
+const TICKS: i64 = 2;
+const PERIODS: i64 = 6;
 /// Before a batch: both threads are at work.
 const LEAD: Nanos = Nanos::from_millis(2);
 /// Times each thread gives way.
@@ -53,7 +58,9 @@ const COST_MAX: Nanos = Nanos::from_micros(250);
 /// # Errors
 /// Why it could not, in words.
 pub fn measure(kernel: &dyn Kernel, cpu: CpuId, marker: Option<&Marker>) -> Result<Overheads, String> {
-    let place = Place { kernel, cpu };
+    let tick = clock::tick_length();
+    let on_ticks = (clock::timer_resolution() >= tick).then_some(tick);
+    let place = Place { kernel, cpu, on_ticks };
     let one_turn = place.turns(1)?.per_call;
     let two = place.turns(2)?;
     let switch = two.of_a_switch(one_turn).ok_or("two threads that gave way to each other did not switch")?;
@@ -70,7 +77,8 @@ pub fn measure(kernel: &dyn Kernel, cpu: CpuId, marker: Option<&Marker>) -> Resu
     let tick = undisturbed(ticks).map_err(|why| format!("{why} the clock ticked"))?;
     let rest = |whole: Nanos, part: Nanos| (whole - part).max(Nanos::ZERO);
     let sleep = rest(own, switch);
-    Ok(Overheads { switch, wakeup: rest(wall, own + switch), sleep, tick, timer })
+    let interrupt = on_ticks.map_or(Nanos::ZERO, |_| tick);
+    Ok(Overheads { switch, wakeup: rest(wall, own + switch + interrupt), sleep, tick, timer })
 }
 
 /// `switch 0.4us, wake-up 5us, sleep 3us, tick 4us, timer 3us: measured`.
@@ -99,6 +107,8 @@ fn undisturbed(mut gaps: Vec<Nanos>) -> Result<Nanos, String> {
 struct Place<'k> {
     kernel: &'k dyn Kernel,
     cpu: CpuId,
+    /// The length of ticks for which timers wait; `None`: they do not.
+    on_ticks: Option<Nanos>,
 }
 
 /// What threads did that gave way to each other.
@@ -197,10 +207,12 @@ impl Place<'_> {
     /// Some jobs of the task, and what the spinner beside it saw.
     fn batch(self, marker: Option<&Marker>) -> Result<(TaskRun, Gaps), String> {
         let work = TimeDistribution::Constant(WORK);
-        let task = Task::periodic("overheads", PERIOD, work);
+        let (period, length) =
+            self.on_ticks.map_or((PERIOD, BATCH), |tick| (tick * TICKS, tick * (TICKS * PERIODS)));
+        let task = Task::periodic("overheads", period, work);
         let body = TaskBodySpec::of(&task, 0, 1, &Arc::default()).ok_or("the task cannot be made")?;
         let gate = Gate::default();
-        let window = Window::new(clock::monotonic() + LEAD, Nanos::ZERO, BATCH);
+        let window = Window::new(clock::monotonic() + LEAD, Nanos::ZERO, length);
         let gaps = Mutex::new(Vec::with_capacity(4096));
         let spin = || {
             // What a fair thread has of its slice some kernels protect from one that wakes.
@@ -219,7 +231,7 @@ impl Place<'_> {
         };
         let (run, look) = self.both(|| Ok(body.run(&gate, &window, marker, body.fillers())), spin)?;
         let seen = gaps.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((run, Gaps { seen, look, window }))
+        Ok((run, Gaps { seen, look, window, period, on_ticks: self.on_ticks }))
     }
 }
 
@@ -242,6 +254,10 @@ struct Gaps {
     /// What a reading takes.
     look: Nanos,
     window: Window,
+    /// The task's.
+    period: Nanos,
+    /// As of the place.
+    on_ticks: Option<Nanos>,
 }
 
 impl Gaps {
@@ -254,8 +270,17 @@ impl Gaps {
 
     /// What each activation took of the CPU beside its work.
     fn of_activations(&self, task: &TaskRun) -> Vec<Nanos> {
-        let taken = |stamp: &Stamp| Some(self.over(self.window.begin + stamp.release)? - stamp.execution);
-        task.stamps.iter().filter_map(taken).collect()
+        task.stamps.iter().filter_map(|stamp| self.taken(stamp)).collect()
+    }
+
+    fn taken(&self, stamp: &Stamp) -> Option<Nanos> {
+        Some(self.over(self.expiry(stamp))? - stamp.execution)
+    }
+
+    /// When the timer of an activation expires.
+    fn expiry(&self, stamp: &Stamp) -> Nanos {
+        let due = self.window.begin + stamp.release;
+        self.on_ticks.map_or(due, |tick| tick * due.div_ceil(tick))
     }
 
     /// Those that ticks made alone: they come at multiples of their length.
@@ -263,11 +288,14 @@ impl Gaps {
         let tick = clock::tick_length();
         let first = self.window.begin.div_ceil(tick);
         let last = self.window.end.div_floor(tick);
-        let is_apart = |at: &Nanos| {
-            let since = *at - self.window.begin;
-            task.stamps.iter().all(|s| since < s.release - PERIOD / 4 || since > s.release + PERIOD / 4)
-        };
-        (first..=last).map(|k| tick * k).filter(is_apart).filter_map(|at| self.over(at)).collect()
+        let alone = (first..=last).map(|k| tick * k).filter(|at| self.is_apart(*at, &task.stamps));
+        alone.filter_map(|at| self.over(at)).collect()
+    }
+
+    /// Whether an instant is no activation's.
+    fn is_apart(&self, at: Nanos, stamps: &[Stamp]) -> bool {
+        let apart = self.period / 4;
+        stamps.iter().map(|stamp| self.expiry(stamp)).all(|due| at < due - apart || at > due + apart)
     }
 }
 
@@ -287,12 +315,37 @@ mod tests {
         let us = Nanos::from_micros;
         let window = Window::new(us(0), Nanos::ZERO, us(9000));
         let seen = vec![(us(100), us(120)), (us(700), us(760))];
-        let gaps = Gaps { seen, look: us(1), window };
+        let gaps = Gaps { seen, look: us(1), window, period: us(700), on_ticks: None };
         for (instant, found) in
             [(99, None), (100, Some(19)), (119, Some(19)), (120, None), (701, Some(59)), (900, None)]
         {
             assert_eq!(gaps.over(us(instant)), found.map(us), "{instant}");
         }
+    }
+
+    /// Ticks of 4 ms at multiples of it: a release expires on the next one, and the ticks between two such are alone.
+    #[test]
+    fn activations_that_wait_for_ticks_have_the_gaps_of_ticks() {
+        let (us, ms) = (Nanos::from_micros, Nanos::from_millis);
+        let window = Window::new(ms(9), Nanos::ZERO, ms(24));
+        let gap = |at: i64, length: i64| (us(at - 1), us(at - 1 + length));
+        let seen = vec![gap(12_000, 60), gap(16_000, 9), gap(20_000, 64), gap(24_000, 11)];
+        let gaps = Gaps { seen, look: us(1), window, period: ms(8), on_ticks: Some(ms(4)) };
+        let stamp = |job: u64| Stamp {
+            job,
+            release: ms(8) * i64::try_from(job).unwrap(),
+            start: Nanos::ZERO,
+            completion: None,
+            execution: us(30),
+        };
+        let due: Vec<Nanos> = (0..3).map(|job| gaps.expiry(&stamp(job))).collect();
+        assert_eq!(due, [12, 20, 28].map(ms));
+        assert_eq!(gaps.taken(&stamp(0)), Some(us(29)));
+        let alone: Vec<bool> = [12, 16, 20, 24]
+            .iter()
+            .map(|at| gaps.is_apart(ms(*at), &[stamp(0), stamp(1), stamp(2)]))
+            .collect();
+        assert_eq!(alone, [false, true, false, true]);
     }
 
     #[test]

@@ -64,6 +64,14 @@ pub fn tick_length() -> Nanos {
     from_timespec(resolution)
 }
 
+/// To what timers of threads are rounded: 1 ns where they expire at their time, a tick where they wait for it (`hrtimer_resolution`).
+pub fn timer_resolution() -> Nanos {
+    let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `resolution` is a valid place for the answer; the clock exists since 2.6.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &raw mut resolution) };
+    from_timespec(resolution)
+}
+
 /// Why [`sleep_until`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
@@ -333,6 +341,11 @@ mod tests {
     fn the_tick_is_one_of_the_kernels_choices() {
         let hz = 1_000_000_000 / tick_length().get();
         assert!([100, 250, 300, 1000].contains(&hz), "HZ {hz}");
+    }
+
+    #[test]
+    fn timers_are_rounded_to_a_nanosecond_or_to_the_tick() {
+        assert!([Nanos::new(1), tick_length()].contains(&timer_resolution()), "{}", timer_resolution());
     }
 
     #[test]

@@ -60,7 +60,13 @@ pub fn boots(
         let outside = outside(&needed, guest).map(|cpu| cpu.0);
         boots.push(Boot {
             numbers: vec![*number],
-            job: Job::Workload { runs: vec![run], devices: needed, outside, partitioned: guest.partitioned },
+            job: Job::Workload {
+                runs: vec![run],
+                devices: needed,
+                outside,
+                partitioned: guest.partitioned,
+                machine: guest.machine,
+            },
             cancel: options.cancel.clone(),
             modules,
         });

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::LabError;
 use crate::job::Job;
 use crate::lab::{Build, Lab};
+use crate::machine::GuestMachine;
 use crate::samples::{Series, hash_of};
 use crate::vm::{LabOptions, Mode};
 
@@ -30,6 +31,9 @@ pub struct Golden {
     /// Virtual CPUs of the guest.
     pub cpus: u32,
     pub memory_mib: u64,
+    /// What its CPUs share, and how its timers expire.
+    #[serde(default, skip_serializing_if = "GuestMachine::is_as_ever")]
+    pub machine: GuestMachine,
     /// The logarithm of an instruction's ns.
     pub shift: u32,
     /// What the emulator drew from.
@@ -67,6 +71,7 @@ impl Golden {
             job: job.clone(),
             cpus: options.cpus,
             memory_mib: options.memory_mib,
+            machine: options.machine,
             shift,
             seed: options.seed,
             modules: options.modules.clone(),
@@ -109,6 +114,7 @@ impl Golden {
         LabOptions {
             cpus: self.cpus,
             memory_mib: self.memory_mib,
+            machine: self.machine,
             mode: Mode::Deterministic { shift: self.shift },
             seed: self.seed,
             modules: self.modules.clone(),
@@ -162,6 +168,7 @@ mod tests {
             },
             cpus: 1,
             memory_mib: 512,
+            machine: GuestMachine::default(),
             shift: 0,
             seed: 1,
             modules: Vec::new(),

@@ -12,6 +12,7 @@ use surety_units::{CpuSet, Nanos};
 use crate::devices::Device;
 use crate::disks::{self, Files};
 use crate::error::LabError;
+use crate::machine::GuestMachine;
 use crate::programs::program_in_path;
 use crate::samples::Series;
 
@@ -36,6 +37,9 @@ pub enum Job {
         /// Whether each CPU is made a root domain of its own: handlers on the first of the run, tasks on the last.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         partitioned: bool,
+        /// What the guest's machine has to be.
+        #[serde(default, skip_serializing_if = "GuestMachine::is_as_ever")]
+        machine: GuestMachine,
     },
     /// Runs the probe for wake-up latency.
     Latency {
@@ -362,6 +366,7 @@ mod tests {
             devices: vec![Device::new("eth", Model::E1000)],
             outside: Some(1),
             partitioned: true,
+            machine: GuestMachine { hrtimers: Some(false), ..GuestMachine::default() },
         };
         let errand = Errand { job: job.clone(), modules: vec![("/m.ko".to_owned(), "a=1".to_owned())] };
         let text = serde_json::to_string(&errand).unwrap();

@@ -477,6 +477,7 @@ fn room<'a>(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> Result<Scra
 mod tests {
     use super::*;
     use crate::job::Run;
+    use crate::machine::GuestMachine;
 
     #[test]
     fn the_time_for_runs_is_that_of_all_of_them() {
@@ -492,7 +493,8 @@ mod tests {
         };
         let of = |seconds: &[i64], mode| {
             let runs = seconds.iter().map(|seconds| run(*seconds)).collect();
-            time_for(&Job::Workload { runs, devices: Vec::new(), outside: None, partitioned: false }, mode)
+            let (devices, machine) = (Vec::new(), GuestMachine::default());
+            time_for(&Job::Workload { runs, devices, outside: None, partitioned: false, machine }, mode)
         };
         assert_eq!(of(&[9], Mode::Fast), Nanos::from_secs(200));
         assert_eq!(of(&[9, 4], Mode::Fast), Nanos::from_secs(270));

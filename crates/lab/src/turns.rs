@@ -12,6 +12,8 @@
 //! - A timer of the emulator on the guest's clock ends turns after [`TURN_US`]: the one by which a `filter-buffer` of a network that is
 //!   connected with nothing releases packets. The guest sees nothing of it.
 
+use crate::packages::Packages;
+
 /// Length of a turn in microseconds of the guest's clock: how far a CPU can be behind another. A host executes some thousand
 /// instructions in the time that one end of a turn takes it; shorter turns cost as much again for each halving.
 pub const TURN_US: u32 = 10;
@@ -34,14 +36,13 @@ impl Turns {
 
     /// Arguments of the emulator for the processors, whose model is `processor`, and for the timer. The emulator runs processors
     /// in the order in which they are named; the first is there without.
-    pub fn arguments(self, processor: &str) -> Vec<String> {
+    pub(crate) fn arguments(self, processor: &str, packages: &Packages) -> Vec<String> {
         let all = self.cpus * 2;
-        let mut words =
-            vec!["-smp".to_owned(), format!("1,maxcpus={all},sockets=1,dies=1,cores={all},threads=1")];
+        let mut words = vec!["-smp".to_owned(), packages.twice()];
         let never_started = self.cpus..all;
         let order = never_started.zip(1..).flat_map(|(idle, next)| [idle, next]);
-        for core in order.take((all - 1) as usize) {
-            let place = format!("{processor}-x86_64-cpu,socket-id=0,die-id=0,core-id={core},thread-id=0");
+        for number in order.take((all - 1) as usize) {
+            let place = format!("{processor}-x86_64-cpu,{}", packages.place(number));
             words.extend(["-device".to_owned(), place]);
         }
         words.extend(["-netdev".to_owned(), format!("hubport,id={NETWORK},hubid=0")]);
@@ -72,7 +73,7 @@ mod tests {
     #[test]
     fn each_cpu_is_followed_by_a_processor_that_is_never_started() {
         for cpus in 2..=crate::vm::CPUS_MAX {
-            let words = Turns::of(cpus, true).unwrap().arguments("any");
+            let words = Turns::of(cpus, true).unwrap().arguments("any", &Packages::of(None, cpus));
             let number = |word: &String| {
                 let (_, rest) = word.split_once("core-id=")?;
                 rest.split(',').next()?.parse::<u32>().ok()

@@ -14,10 +14,13 @@ use std::path::Path;
 use std::process::Stdio;
 
 use surety_kernel::command::Command;
+use surety_model::platform::PlatformChanges;
 use surety_units::{CpuId, CpuSet, Nanos};
 
 use crate::devices::Device;
 use crate::error::LabError;
+use crate::machine::{GuestMachine, SHARING};
+use crate::packages::Packages;
 use crate::store::{KERNEL, StoredKernel};
 use crate::turns::Turns;
 
@@ -68,6 +71,8 @@ pub struct LabOptions {
     /// Whether each of them is a root domain of its own, so that the kernel admits reservations for threads bound to one.
     pub partitioned: bool,
     pub memory_mib: u64,
+    /// What its CPUs share, and how its timers expire.
+    pub machine: GuestMachine,
     /// Its clock.
     pub mode: Mode,
     /// What the emulator draws from.
@@ -88,6 +93,7 @@ impl Default for LabOptions {
             cpus: 1,
             partitioned: false,
             memory_mib: 512,
+            machine: GuestMachine::default(),
             mode: Mode::default(),
             seed: 1,
             within: None,
@@ -116,8 +122,29 @@ impl LabOptions {
             Mode::Deterministic { shift } if shift > SHIFT_MAX => {
                 wrong(format!("a shift of {shift}"), format!("0 to {SHIFT_MAX} are possible"))
             }
-            _ => Ok(()),
+            _ => self.machine.check(self.cpus, self.memory_mib, self.partitioned),
         }
+    }
+
+    /// A guest with what `--platform` says.
+    ///
+    /// # Errors
+    /// A key, or a value, that no guest can be given, and what it can.
+    pub fn with(&self, changes: &PlatformChanges) -> Result<LabOptions, String> {
+        let mut guest = self.clone();
+        for (word, value) in changes.said() {
+            if word != "cpus" {
+                guest.machine.take(word, value)?;
+                continue;
+            }
+            let cpus = value.parse().ok().filter(|cpus| (1..=CPUS_MAX).contains(cpus));
+            let cpus = cpus.ok_or_else(|| format!("a guest has 1 to {CPUS_MAX} CPUs"))?;
+            if self.cpus != 1 && self.cpus != cpus {
+                return Err(format!("--lab-cpus {} and cpus={cpus} are two machines", self.cpus));
+            }
+            guest.cpus = cpus;
+        }
+        Ok(guest)
     }
 
     /// Whether a run can be on these CPUs.
@@ -171,7 +198,7 @@ impl LabOptions {
         let devices: String =
             self.devices.iter().map(|d| format!(", {}={}", d.role, d.model.word())).collect();
         let console = if self.console.is_some() { ", its console kept" } else { "" };
-        format!("{cpus}, {} MiB{modules}{devices}{console}", self.memory_mib)
+        format!("{cpus}{}, {} MiB{modules}{devices}{console}", self.machine.in_words(), self.memory_mib)
     }
 
     /// The clock, in words.
@@ -216,13 +243,16 @@ pub fn command(
         }
         Mode::Fast => arg(&["-accel", "tcg,thread=multi", "-rtc", "base=2020-01-01"]),
     }
-    arg(&["-cpu", &format!("{PROCESSOR},{WITHOUT}")]);
+    let topology = options.machine.topology;
+    let sharing = topology.map_or_else(String::new, |_| format!(",{SHARING}"));
+    arg(&["-cpu", &format!("{PROCESSOR},{WITHOUT}{sharing}")]);
     arg(&["-seed", &options.seed.to_string()]);
-    let turns = turns(options);
-    let processors = turns.map_or_else(
-        || vec!["-smp".to_owned(), options.cpus.to_string()],
-        |turns| turns.arguments(PROCESSOR),
-    );
+    let packages = Packages::of(topology, options.cpus);
+    let mut processors = match turns(options) {
+        None => packages.arguments(),
+        Some(turns) => turns.arguments(PROCESSOR, &packages),
+    };
+    processors.extend(packages.memory(options.memory_mib));
     arg(&["-m", &options.memory_mib.to_string()]);
     arg(&processors.iter().map(String::as_str).collect::<Vec<_>>());
     arg(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
@@ -276,7 +306,8 @@ fn words_of_kernel(options: &LabOptions, devices: &[Device], said: &str, asked: 
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
-         sysctl.vm.panic_on_oom=1 cryptomgr.notests{asked}{threads}{only_four}{alone}{counted}"
+         sysctl.vm.panic_on_oom=1 cryptomgr.notests{asked}{threads}{only_four}{alone}{counted}{}",
+        options.machine.words_of_kernel()
     )
 }
 
@@ -325,6 +356,19 @@ mod tests {
         let cpus = |text: &str| good.check_cpus(text.parse().unwrap());
         assert!(cpus("0").is_ok());
         assert!(cpus("0-1").unwrap_err().to_string().contains("the guest has CPU 0"));
+    }
+
+    #[test]
+    fn a_guest_has_the_cpus_that_a_platform_says() {
+        let with = |guest: &LabOptions, text: &str| guest.with(&text.parse().unwrap());
+        let guest = with(&LabOptions::default(), "cpus=8,smt=2,hrtimers=off").unwrap();
+        assert_eq!((guest.cpus, guest.machine.hrtimers), (8, Some(false)));
+        assert!(guest.check().is_ok());
+        let two = LabOptions { cpus: 2, ..LabOptions::default() };
+        assert!(with(&two, "cpus=4").unwrap_err().contains("two machines"));
+        assert!(with(&two, "cpus=2,hz=100").unwrap_err().contains("as it was built"));
+        assert!(with(&two, "cpus=16").unwrap_err().contains("1 to 8 CPUs"));
+        assert!(with(&LabOptions::default(), "smt=2").unwrap().check().is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 mod causes;
 mod scenarios;
+mod sharing;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ use surety_units::{CpuSet, Nanos};
 
 pub use causes::Beside;
 pub use scenarios::{Scenario, scenarios};
+pub use sharing::Sharing;
 
 /// The word of this machine's kernel.
 pub const HOST: &str = "host";
@@ -55,6 +57,9 @@ pub struct Kernel {
 pub struct Kept {
     /// The workload file as it was run: one that reads otherwise now has to be run again.
     pub workload: String,
+    /// What its machine was asked to be, as `--platform` takes it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub platform: String,
     pub seed: u64,
     pub cpus: CpuSet,
     #[serde(rename = "duration_ns")]
@@ -170,17 +175,18 @@ pub struct NotCompared {
 }
 
 /// The figures of a scenario on a kernel beside those of its simulation.
-pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &Record) -> Vec<Row> {
+pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &[Figures]) -> Vec<Row> {
     let Some(machine) = kept.machine.as_ref().filter(|_| kept.unfit.is_none()) else { return Vec::new() };
     let takes_turns = scenario.cpus > 1 && kernel != HOST;
-    let simulated = figures_of(simulated);
+    let words = FIGURES.iter().map(|(word, is_time, _)| (*word, *is_time));
+    let words: Vec<(&'static str, bool)> = words.chain(sharing::SHARED.map(|word| (word, false))).collect();
     let mut rows = Vec::new();
     for measured in kept.runs.first().into_iter().flatten() {
         let name = &measured.activity;
         let Some(found) = simulated.iter().find(|f| f.activity == *name) else { continue };
         let tick =
             if decides_on_tick(&scenario.workload, name, machine) { machine.tick } else { Nanos::ZERO };
-        for (word, is_time, _) in FIGURES {
+        for (word, is_time) in words.iter().copied() {
             if takes_turns && is_time {
                 continue;
             }
@@ -221,8 +227,7 @@ pub fn shown_beside(rows: &[Row]) -> Vec<Beside> {
 }
 
 /// Notes what the scenario with such a thread gave, in the rows that it is the cause of.
-pub fn note_counters(rows: &mut [Row], beside: Beside, simulated: &Record) {
-    let simulated = figures_of(simulated);
+pub fn note_counters(rows: &mut [Row], beside: Beside, simulated: &[Figures]) {
     for row in rows.iter_mut().filter(|row| !row.agrees() && row.beside == Some(beside)) {
         let found = simulated.iter().find(|figures| figures.activity == row.activity);
         row.counter = found.and_then(|figures| figures.figures.get(row.figure).copied());

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use surety_host::Bindings;
 use surety_lab::store::StoredKernel;
 use surety_lab::vm::LabOptions;
-use surety_model::event::TraceSink;
+use surety_model::event::{Event, TraceSink};
 use surety_model::places::FilePlaces;
 use surety_model::platform::{DiskDriver, Overheads, Platform, PlatformChanges};
 use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
-use surety_model::world::{LAB_PREFIX, Observer, RunOptions, World, WorldError};
+use surety_model::world::{EventsTo, LAB_PREFIX, Observer, RunOptions, World, WorldError};
 use surety_units::{Bytes, Nanos};
 
 use crate::context::{Context, Watch};
@@ -43,6 +43,8 @@ pub struct WorldKind {
     pub is_model: bool,
     /// Whether it is dear to enter and makes many runs in one visit.
     pub is_dear: bool,
+    /// Has its machine be as `--platform` says, or says why it cannot and what to do.
+    pub change: fn(&mut Means, &str) -> Result<(), Failure>,
     /// What a word means.
     pub open: fn(&str, &Opening<'_>) -> Opened,
 }
@@ -169,7 +171,7 @@ impl<'a> Worlds<'a> {
     ///
     /// # Errors
     /// A word that is no world, and a kernel that is not here.
-    pub fn new(words: &[String], means: Means, context: &'a dyn Context) -> Result<Worlds<'a>, Failure> {
+    pub fn new(words: &[String], mut means: Means, context: &'a dyn Context) -> Result<Worlds<'a>, Failure> {
         let (_, host) = this_machine(context.kernel());
         let machines = Machines::of(words, &host);
         let opening = Opening { context, machines: &machines };
@@ -177,10 +179,8 @@ impl<'a> Worlds<'a> {
         for word in words {
             let found = WORLDS.iter().find_map(|kind| Some((kind, (kind.open)(word, &opening)?)));
             let (kind, opened) = found.ok_or_else(|| unknown(word))?;
-            if !(kind.is_model || means.platform.is_empty()) {
-                let what =
-                    format!("{word} is a running kernel: its platform is not changed to {}", means.platform);
-                return Err(Failure::request(what, "use --platform with models alone: --on sim analysis"));
+            if !means.platform.is_empty() {
+                (kind.change)(&mut means, word)?;
             }
             entered.extend(opened?.into_iter().map(|entry| (kind, entry)));
         }
@@ -256,6 +256,39 @@ impl<'a> Worlds<'a> {
         made
     }
 
+    /// Makes several runs in one of them as [`Worlds::run_first`] does; the events of each go to its sink.
+    pub fn run_traced(
+        &self,
+        world: usize,
+        runs: &[(Workload, RunOptions, String)],
+        sinks: &mut [&mut dyn TraceSink],
+    ) -> Vec<Result<Record, WorldError>> {
+        let Some((_, first, _)) = runs.first() else { return Vec::new() };
+        let labels = runs.iter().map(|(.., label)| label.as_str()).collect();
+        let mut watch = self.context.watch("", None);
+        let mut rows = Traced { rows: Rows { watch: &mut *watch, labels }, sinks, number: 0 };
+        let plain: Vec<_> = runs.iter().map(|(w, o, _)| (w.clone(), o.clone())).collect();
+        match self.world(world, first) {
+            Ok(world) => world.run_each(&plain, &mut rows),
+            Err(error) => plain.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// The same as [`Worlds::run_on`] with a trace.
+    ///
+    /// # Errors
+    /// As [`Worlds::run_on`].
+    pub fn run_on_traced(
+        &self,
+        platform: &Platform,
+        world: usize,
+        (workload, options): (&Workload, &RunOptions),
+        sink: &mut dyn TraceSink,
+    ) -> Result<Record, WorldError> {
+        let world = self.entry(world).of_another_machine(platform).ok_or_else(|| stays(platform))?;
+        world.run(workload, options, &mut EventsTo(sink))
+    }
+
     /// The same as [`Worlds::run`] on a machine of another kind, without trace; a real kernel is what it is and refuses.
     ///
     /// # Errors
@@ -271,13 +304,7 @@ impl<'a> Worlds<'a> {
         let mut watch = self.context.watch(label, None);
         match self.entry(world).of_another_machine(platform) {
             Some(world) => world.run(workload, options, &mut *watch),
-            None => Err(WorldError::Machine {
-                what: format!(
-                    "a kernel runs on the CPUs it has, and this experiment is of {}",
-                    platform.name
-                ),
-                remedy: "run it with --on sim".to_owned(),
-            }),
+            None => Err(stays(platform)),
         }
     }
 
@@ -406,6 +433,48 @@ impl Observer for Rows<'_> {
             self.watch.turn_to(&format!("{}/{} {label}", number + 1, self.labels.len()));
         }
         label.is_some()
+    }
+}
+
+/// The same with the events of each run.
+struct Traced<'w, 's, 't> {
+    rows: Rows<'w>,
+    sinks: &'s mut [&'t mut dyn TraceSink],
+    number: usize,
+}
+
+impl Observer for Traced<'_, '_, '_> {
+    fn progress(&mut self, done: Nanos, total: Nanos) {
+        self.rows.progress(done, total);
+    }
+
+    fn observes(&mut self, window: (Nanos, Nanos)) {
+        self.sinks[self.number].observes(window);
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.rows.notice(text);
+    }
+
+    fn wants_run(&mut self, number: usize) -> bool {
+        self.number = number;
+        self.rows.wants_run(number)
+    }
+
+    fn wants_events(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        self.sinks[self.number].event(event);
+    }
+}
+
+/// Why no other machine can be put under a real kernel.
+fn stays(platform: &Platform) -> WorldError {
+    WorldError::Machine {
+        what: format!("a kernel runs on the CPUs it has, and this experiment is of {}", platform.name),
+        remedy: "run it with --on sim".to_owned(),
     }
 }
 

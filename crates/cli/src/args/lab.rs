@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use surety_lab::devices::Device;
+use surety_lab::machine::GuestMachine;
 use surety_lab::vm::{CPUS_MAX, LabOptions, MEMORY_MAX_MIB, MEMORY_MIN_MIB, Mode, SHIFT_MAX};
 use surety_model::world::LAB_PREFIX;
 use surety_units::{Bytes, Nanos};
@@ -76,6 +77,7 @@ impl GuestArgs {
             cpus: self.lab_cpus,
             partitioned: self.lab_partition,
             memory_mib: self.lab_memory,
+            machine: GuestMachine::default(),
             mode,
             seed,
             within: self.lab_within,

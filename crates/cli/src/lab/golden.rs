@@ -86,6 +86,8 @@ fn scenario(words: &[String], session: &Session) -> Result<(Job, LabOptions), Fa
             LabWorld::check(&workload)?;
             let options = options_of(&args.running, &workload, session)?;
             let guest = args.guest.options(args.running.seed);
+            let changes = args.platform.platform.clone().unwrap_or_default();
+            let guest = guest.with(&changes).map_err(|why| wrong(format!("--platform: {why}")))?;
             options.cpus.map_or(Ok(()), |cpus| guest.check_cpus(cpus)).map_err(WorldError::from)?;
             Ok((LabWorld::job(&workload, &guest, &options, false)?, guest))
         }

@@ -9,11 +9,13 @@ use surety_host::latency::LatencyProbe;
 use surety_host::request_cost::RequestCostProbe;
 use surety_host::{Equipment, Hardware, HostWorld, at_place};
 use surety_kernel::journal::{Journal, RuntimeDir};
-use surety_kernel::{Kernel, RealKernel, cpu_group, partition};
+use surety_kernel::{Kernel, RealKernel, boot, cpu_group, partition};
 use surety_lab::devices::Device;
 use surety_lab::guest::{self, Channel};
 use surety_lab::job::{Job, Probe, Refusal, Run};
+use surety_lab::machine::GuestMachine;
 use surety_lab::samples::{Series, WakeUps};
+use surety_lab::shown::Shown;
 use surety_model::event::{Event, TraceSink};
 use surety_model::formats::toml;
 use surety_model::record::Record;
@@ -37,14 +39,15 @@ pub fn guest() -> Option<ExitCode> {
 
 fn work(job: &Job, number: usize, channel: &mut Channel) -> Result<(), Refusal> {
     match job {
-        Job::Workload { runs, devices, outside, partitioned } => {
+        Job::Workload { runs, devices, outside, partitioned, machine } => {
             let run = runs.get(number).ok_or_else(|| Refusal::machine("the job has no such run"))?;
             if *partitioned && number == 0 {
                 let kernel = RealKernel::new();
                 let failed = |e: surety_kernel::KernelError| Refusal::machine(e.to_string());
                 partition::each_cpu(&kernel, kernel.online_cpus().map_err(failed)?).map_err(failed)?;
             }
-            workload(run, devices, (*outside, *partitioned), channel)
+            let shown = shown(machine)?;
+            workload(run, devices, (*outside, *partitioned), shown, channel)
         }
         Job::Latency { probe } => latency(probe, channel),
         Job::Packets { interval, duration, warm_up, seed, devices } => {
@@ -74,6 +77,7 @@ fn workload(
     run: &Run,
     devices: &[Device],
     (outside, partitioned): (Option<u32>, bool),
+    shown: Shown,
     channel: &mut Channel,
 ) -> Result<(), Refusal> {
     let Run { toml: text, seed, duration, warm_up, cpus, trace, untraced, files } = run;
@@ -105,7 +109,8 @@ fn workload(
         .with_outside(outside.map(CpuId));
     let world = if partitioned { world.partitioned() } else { world };
     let world = if *untraced { world.untraced() } else { world };
-    let record = world.run(&workload, &options, &mut seen)?;
+    let mut record = world.run(&workload, &options, &mut seen)?;
+    shown.note(&mut record);
     let Seen { channel, wake_ups, window, output } = seen;
     channel.result(&document(&record), &wake_ups.finish())?;
     if let Some(output) = output {
@@ -116,6 +121,20 @@ fn workload(
         let _ = std::fs::remove_file(TRACE);
     }
     Ok(())
+}
+
+/// What this kernel says of its machine, which is to be as it was asked for.
+fn shown(machine: &GuestMachine) -> Result<Shown, Refusal> {
+    let kernel = RealKernel::new();
+    let debugfs = Path::new("/sys/kernel/debug");
+    if machine.topology.is_some() && !kernel.exists(&debugfs.join("sched")) {
+        boot::mount("debugfs", debugfs).map_err(|e| Refusal::machine(e.to_string()))?;
+    }
+    Shown::of(&kernel, machine).map_err(|why| Refusal::Machine {
+        object: None,
+        what: format!("the machine is not as asked for: {why}"),
+        remedy: "leave out what it cannot be given with --platform".to_owned(),
+    })
 }
 
 /// A journal of the guest's, in its memory.

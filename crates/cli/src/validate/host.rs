@@ -49,7 +49,7 @@ pub(super) fn run_missing(
     let boot = boot(session);
     let mut missing: Vec<&Scenario> = Vec::new();
     for cpus in [1, 2, 4] {
-        let of_number = super::missing(args, chosen, file, cpus, |kept| is_whole(args, kept, &boot));
+        let of_number = super::missing(args, chosen, file, (cpus, ""), |kept| is_whole(args, kept, &boot));
         missing.extend(of_number.into_iter().filter(|scenario| scenario.cpus as usize <= online.len()));
     }
     // The machine is divided once, for all that need it.
@@ -66,7 +66,7 @@ pub(super) fn run_missing(
         let _aside = Aside::of(session, cpus, online);
         let refused = domain.as_ref().and_then(|made| made.as_ref().err().cloned());
         // What this machine is like is read with the domain there.
-        let world = world(args, session, HOST, first.cpus)?;
+        let world = world(args, session, HOST, (first.cpus, ""))?;
         for scenario in group {
             let mut kept = super::empty(args, cpus, scenario);
             match &refused {

@@ -231,6 +231,35 @@ fn a_run_on_two_cpus_brings_its_trace_and_repeats() {
     }
 }
 
+/// What is asked of a machine is what its kernel shows, and the simulator beside it has the same.
+#[test]
+fn a_guest_has_the_cores_and_the_timers_that_were_asked_for() {
+    let _guest = beside_guests();
+    let Some(kernel) = kernel() else { return };
+    let watched = Watched::new();
+    let files = tempfile::tempdir().unwrap();
+    let workload = files.path().join("w.toml");
+    std::fs::write(
+        &workload,
+        "format = 1\n[[task]]\nname = 't'\nperiod = '5ms'\nwork = '300us'\npolicy = 'fifo:10'\n",
+    )
+    .unwrap();
+    let world = format!("lab:{kernel}");
+    let mut words = vec!["run", workload.to_str().unwrap(), "--on", &world, "sim", "--json", "--no-trace"];
+    words.extend(["--for", "400ms", "--warm-up", "50ms", "--platform", "cpus=2,smt=2,hrtimers=off"]);
+    let output = watched.run(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let document: serde_json::Value = serde_json::from_str(&text(&output)).unwrap();
+    for result in document["results"].as_array().unwrap() {
+        let machine = &result["in_force"]["machine"];
+        assert_eq!(machine["topology"]["smt"], 2, "{machine}");
+        assert_eq!(machine["timers"]["high_resolution"], false, "{machine}");
+    }
+    let environment = &document["results"][0]["in_force"]["environment"];
+    assert_eq!(environment["domains"], "SMT", "{environment}");
+    assert!(environment["command line"].as_str().unwrap().contains(" highres=off"), "{environment}");
+}
+
 #[test]
 fn a_workload_runs_in_the_guest_and_its_trace_comes_back() {
     let _guest = beside_guests();

@@ -126,6 +126,8 @@ fn a_platform_is_what_it_is_changed_to_and_running_kernels_are_not_changed() {
     }
     for (on, changes, words) in [
         (["sim", "host"], "cpus=4", "host is a running kernel"),
+        (["sim", "lab:6.12-cloud"], "hz=1000", "`hz` of a stock kernel is as it was built"),
+        (["sim", "lab:6.12-cloud"], "nohz=late", "a guest has `nohz=on` or `nohz=off`"),
         (["sim", "analysis"], "cpus=0", "a number from 1 to 1024"),
         (["sim", "analysis"], "cpu=2", "known are cpus, smt, llc, nodes, hz"),
     ] {

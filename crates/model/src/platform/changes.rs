@@ -379,6 +379,11 @@ impl PlatformChanges {
         self.0.is_empty()
     }
 
+    /// Its keys with their values.
+    pub fn said(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(key, value)| (KEYS[*key].word, value.as_str()))
+    }
+
     /// These, and of others those whose keys are not among them.
     pub fn over(mut self, others: &PlatformChanges) -> PlatformChanges {
         let is_new = |(key, _): &&(usize, String)| !self.0.iter().any(|(known, _)| known == key);

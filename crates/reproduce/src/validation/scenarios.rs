@@ -8,18 +8,21 @@ use surety_model::workload::Workload;
 pub struct Scenario {
     pub title: String,
     pub cpus: u32,
+    /// What its machine is to be, as `--platform` takes it; kernels of the lab can be.
+    pub platform: &'static str,
     pub text: &'static str,
     pub workload: Workload,
 }
 
 /// All of them, in the order in which they are shown.
 pub fn scenarios() -> Vec<Scenario> {
-    let read = |(cpus, text): &(u32, &'static str)| {
+    let read = |cpus: u32, platform: &'static str, text: &'static str| {
         let workload = toml::read("scenario", text).expect("the embedded workloads are read by a test");
         let title = workload.title.clone().unwrap_or_default();
-        Scenario { title, cpus: *cpus, text, workload }
+        Scenario { title, cpus, platform, text, workload }
     };
-    FILES.iter().map(read).collect()
+    let plain = FILES.iter().map(|(cpus, text)| read(*cpus, "", text));
+    plain.chain(ASKED.iter().map(|(cpus, platform, text)| read(*cpus, platform, text))).collect()
 }
 
 const FILES: &[(u32, &str)] = &[
@@ -97,6 +100,18 @@ const FILES: &[(u32, &str)] = &[
     (4, include_str!("scenarios/5-equal-spinners-on-4-cpus.toml")),
     (4, include_str!("scenarios/6-spinners-of-mixed-nice-on-4-cpus.toml")),
     (4, include_str!("scenarios/5-reservations-on-4-cpus.toml")),
+];
+
+/// Those of machines that are asked for.
+const ASKED: &[(u32, &str, &str)] = &[
+    (1, "hrtimers=off", include_str!("scenarios/fifo-on-ticks.toml")),
+    (1, "hrtimers=off", include_str!("scenarios/fair-on-ticks.toml")),
+    (1, "nohz=off", include_str!("scenarios/idle-with-ticks.toml")),
+    (4, "smt=2", include_str!("scenarios/2-spinners-on-2-cores-of-2-threads.toml")),
+    (4, "smt=2", include_str!("scenarios/3-spinners-on-2-cores-of-2-threads.toml")),
+    (4, "smt=2", include_str!("scenarios/periodic-on-2-cores-of-2-threads.toml")),
+    (4, "llc=2", include_str!("scenarios/3-spinners-behind-2-caches.toml")),
+    (4, "llc=2", include_str!("scenarios/periodic-behind-2-caches.toml")),
 ];
 
 #[cfg(test)]

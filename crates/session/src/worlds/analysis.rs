@@ -9,8 +9,15 @@ use super::{Opened, Opening, WorldKind};
 const WORD: &str = "analysis";
 
 /// Its row.
-pub const ANALYSIS: WorldKind =
-    WorldKind { words: || vec![WORD.to_owned()], clock: None, is_model: true, is_dear: false, open };
+pub const ANALYSIS: WorldKind = WorldKind {
+    words: || vec![WORD.to_owned()],
+    clock: None,
+    is_model: true,
+    is_dear: false,
+    // When it is made: then its machine is known.
+    change: |_, _| Ok(()),
+    open,
+};
 
 fn open(word: &str, opening: &Opening<'_>) -> Opened {
     let of = |named| Model::entered(named, |platform| Box::new(AnalysisWorld::new(platform)));

@@ -10,6 +10,7 @@ use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::Nanos;
 
 use super::{Entry, Opened, Opening, WorldKind, Worlds};
+use crate::failure::Failure;
 use crate::modelled::ModelledDisks;
 use crate::permission;
 
@@ -17,8 +18,20 @@ use crate::permission;
 pub const WORD: &str = "host";
 
 /// Its row.
-pub const HOST: WorldKind =
-    WorldKind { words: || vec![WORD.to_owned()], clock: Some("mono"), is_model: false, is_dear: false, open };
+pub const HOST: WorldKind = WorldKind {
+    words: || vec![WORD.to_owned()],
+    clock: Some("mono"),
+    is_model: false,
+    is_dear: false,
+    change: |means, word| {
+        let what = format!("{word} is a running kernel: its platform is not changed to {}", means.platform);
+        Err(Failure::request(
+            what,
+            "use --platform with models and guests alone: --on sim analysis lab:KERNEL",
+        ))
+    },
+    open,
+};
 
 fn open(word: &str, _: &Opening<'_>) -> Opened {
     (word == WORD).then(|| Ok(vec![(word.to_owned(), Box::new(Host) as Box<dyn Entry>)]))

@@ -6,7 +6,7 @@ use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, RunOptions, World, WorldError};
 use surety_units::Nanos;
 
-use super::{Entry, Opened, Opening, WorldKind, Worlds};
+use super::{Entry, Means, Opened, Opening, WorldKind, Worlds};
 use crate::failure::Failure;
 use crate::guests;
 
@@ -16,8 +16,16 @@ pub const LAB: WorldKind = WorldKind {
     clock: Some("mono"),
     is_model: false,
     is_dear: true,
+    change,
     open,
 };
+
+fn change(means: &mut Means, word: &str) -> Result<(), Failure> {
+    let said =
+        |why| Failure::request(format!("{word} cannot have {}: {why}", means.platform), "change --platform");
+    means.guest = means.guest.with(&means.platform).map_err(said)?;
+    Ok(())
+}
 
 fn open(word: &str, opening: &Opening<'_>) -> Opened {
     let name = word.strip_prefix(LAB_PREFIX)?;

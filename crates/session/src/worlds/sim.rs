@@ -13,6 +13,8 @@ pub const SIM: WorldKind = WorldKind {
     clock: Some("mono"),
     is_model: true,
     is_dear: false,
+    // When it is made: then its machine is known.
+    change: |_, _| Ok(()),
     open,
 };
 

@@ -311,11 +311,14 @@ impl<P: Programs> Machine<P> {
         }
     }
 
-    /// Whether another timer of the CPUs expires at this instant, before anything else happens.
-    fn more_timers_expire(&self) -> bool {
+    /// Whether another timer of the CPUs expires at this instant, before anything else happens. Timers that wait for ticks expire in the
+    /// tick's interrupt, ahead of its scheduler (`run_local_timers` in `update_process_times`): CPUs choose behind both.
+    fn more_timers_expire(&self, after: Occasion) -> bool {
         let next = self.hardware.engine.at_once();
         let next = next.filter(|next| next.component == self.hardware.component);
-        next.is_some_and(|next| is_timer(Occasion::of(next.number)))
+        let next = next.map(|next| Occasion::of(next.number));
+        let is_late = || is_timer(after) && self.hardware.platform.has_late_timers();
+        next.is_some_and(|next| is_timer(next) || (matches!(next, Occasion::Tick(_)) && is_late()))
     }
 
     /// What follows at once from what has happened, and hands on what was recorded.
@@ -616,7 +619,8 @@ impl<P: Programs> Simulation for Machine<P> {
                 }
             }
         }
-        if (is_timer(occasion) || matches!(occasion, Occasion::Tick(_))) && self.more_timers_expire() {
+        if (is_timer(occasion) || matches!(occasion, Occasion::Tick(_))) && self.more_timers_expire(occasion)
+        {
             return;
         }
         self.come_to_rest(observer);

@@ -94,6 +94,16 @@ impl Timers {
         tick.is_none_or(|tick| hard < tick).then_some(thread)
     }
 
+    /// Whether a thread has a timer that is to come.
+    pub(crate) fn is_pending(&self, thread: u32) -> bool {
+        self.threads.get(thread as usize).is_some_and(|(_, place)| place.is_some())
+    }
+
+    /// The first thread whose soft expiry has passed at this instant.
+    pub(crate) fn first_due(&self, cpu: usize, now: Nanos) -> Option<u32> {
+        self.cpus[cpu].pending.values().find(|(soft, _)| *soft <= now).map(|(_, thread)| *thread)
+    }
+
     /// An interrupt of a timer or a tick; several of one instant are one.
     pub(crate) fn count_interrupt(&mut self, cpu: usize, now: Nanos, is_tick: bool) {
         let state = &mut self.cpus[cpu];
@@ -204,6 +214,23 @@ mod tests {
         timers.end(0, 0);
         assert_eq!(timers.next_expired(0, US(40), Some(US(80))), None);
         assert_eq!(timers.next_expired(0, US(40), None), Some(1));
+    }
+
+    /// Of A 30 and 60, of B 20 and 40, of C 50: a tick at 45 takes B and then A.
+    #[test]
+    fn a_tick_takes_all_that_are_due_in_the_order_of_their_hard_expiries() {
+        let mut timers = Timers::new(TimerRules { high_resolution: false, ..TimerRules::default() }, 1);
+        timers.set_slack(0, US(30));
+        timers.set_slack(1, US(20));
+        for (thread, soft) in [(0, 30), (1, 20), (2, 50)] {
+            timers.begin(0, thread, US(soft), false);
+        }
+        let mut taken = Vec::new();
+        while let Some(thread) = timers.first_due(0, US(45)) {
+            taken.push(thread);
+            timers.end(0, thread);
+        }
+        assert_eq!(taken, [1, 0]);
     }
 
     #[test]

@@ -38,14 +38,16 @@ impl<P: Programs> Machine<P> {
     /// When the alarm of a thread comes on a machine with rules for it.
     fn alarm_instant(&mut self, cpu: usize, thread: ThreadId, until: Nanos) -> Nanos {
         let hardware = &mut self.hardware;
-        match &mut hardware.timers {
-            Some(timers) if timers.rules.high_resolution => {
-                // The kernel's internal priorities of realtime and deadline threads.
-                let is_exact = hardware.threads[thread.index()].scheduling.prio() < 100;
-                timers.begin(cpu, thread.0, until, is_exact)
-            }
-            _ => hardware.timer_instant(cpu, until),
-        }
+        // The kernel's internal priorities of realtime and deadline threads.
+        let is_exact = hardware.threads[thread.index()].scheduling.prio() < 100;
+        let hard =
+            hardware.timers.as_mut().map_or(until, |timers| timers.begin(cpu, thread.0, until, is_exact));
+        if self.is_in_ticks() { self.hardware.timer_instant(cpu, until) } else { hard }
+    }
+
+    /// Whether timers expire in ticks.
+    fn is_in_ticks(&self) -> bool {
+        self.hardware.timers.as_ref().is_some_and(|timers| !timers.rules.high_resolution)
     }
 
     /// A thread is woken before its time.
@@ -62,9 +64,25 @@ impl<P: Programs> Machine<P> {
     pub(super) fn alarm(&mut self, thread: ThreadId) {
         let (waker, overheads) = (self.hardware.thread(thread).cpu, self.hardware.platform.overheads);
         self.count_timer(waker, false);
-        let is_in_tick = self.hardware.timers.as_ref().is_some_and(|timers| !timers.rules.high_resolution);
-        self.wake_by_timer(thread, waker, if is_in_tick { waking(&overheads) } else { overheads.wakeup });
+        let is_in_ticks = self.is_in_ticks();
+        if is_in_ticks && self.hardware.timers.as_ref().is_some_and(|timers| timers.is_pending(thread.0)) {
+            return self.expire_in_tick(waker);
+        }
+        // A thread begins without a timer.
+        self.wake_by_timer(thread, waker, if is_in_ticks { waking(&overheads) } else { overheads.wakeup });
         self.expire_others(waker);
+    }
+
+    /// Wakes all whose timers wait for this tick of a CPU, in the order of their hard expiries, whichever was armed first.
+    fn expire_in_tick(&mut self, cpu: usize) {
+        let (now, cost) = (self.hardware.now(), waking(&self.hardware.platform.overheads));
+        loop {
+            let next = self.hardware.timers.as_ref().and_then(|timers| timers.first_due(cpu, now));
+            let Some(thread) = next.map(ThreadId) else { return };
+            let alarm = self.hardware.thread(thread).alarm;
+            self.hardware.engine.cancel(alarm);
+            self.wake_by_timer(thread, cpu, cost);
+        }
     }
 
     #[inline(always)]
@@ -84,7 +102,7 @@ impl<P: Programs> Machine<P> {
     /// interrupt.
     #[inline]
     pub(super) fn expire_others(&mut self, cpu: usize) {
-        if self.hardware.timers.is_some() {
+        if self.hardware.timers.is_some() && !self.is_in_ticks() {
             self.expire_pending(cpu);
         }
     }
