@@ -312,12 +312,7 @@ impl<R: Rule> Fair<R> {
 
     /// Weight of the threads in the queue of one.
     fn load_beside(&self, thread: ThreadId) -> i64 {
-        let queue = self.queues.entities[self.of_thread[thread.index()]].queue;
-        let groups = (0..self.group_weights.len()).map(|group| group * self.cpus + queue % self.cpus);
-        let groups = groups.map(|entity| &self.queues.entities[entity]);
-        let of_groups: i64 =
-            groups.filter(|group| group.queued && group.queue == queue).map(|group| group.weight).sum();
-        self.queues.load(queue) - of_groups
+        self.queues.load_of_threads(self.queues.entities[self.of_thread[thread.index()]].queue)
     }
 }
 

@@ -18,6 +18,8 @@ const LISTS: usize = 1 << LEVEL_SHIFT;
 /// Levels that hold 63 bits of ns.
 const LEVELS: usize = (63 - GRAIN_SHIFT).div_ceil(LEVEL_SHIFT) as usize;
 
+const _: () = assert!(LEVELS * LISTS / 64 <= u128::BITS as usize, "a bit for each word of lists");
+
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -68,6 +70,8 @@ pub(super) struct Wheel {
     lists: [u32; LEVELS * LISTS],
     /// The lists of each level that are not empty.
     occupied: [[u64; LISTS / 64]; LEVELS],
+    /// The words of that in which there is any: nobody goes over all of them to the next list.
+    words: u128,
     /// The first of the slots that are due.
     due: u32,
     count: usize,
@@ -79,6 +83,7 @@ impl Default for Wheel {
             now: 0,
             lists: [NONE; LEVELS * LISTS],
             occupied: [[0; LISTS / 64]; LEVELS],
+            words: 0,
             due: NONE,
             count: 0,
         }
@@ -119,7 +124,8 @@ impl Wheel {
         if first != NONE {
             nodes[first as usize].before = entry.slot;
         }
-        self.occupied[level as usize][place / 64] |= 1 << (place % 64);
+        self.occupied.as_flattened_mut()[list / 64] |= 1 << (list % 64);
+        self.words |= 1 << (list / 64);
         let place = FIRST_LIST + u32::try_from(list).expect("a few thousand lists");
         let Entry { time, sequence, slot, number } = entry;
         nodes[slot as usize] = Node { time, sequence, place, before: NONE, behind: first, number };
@@ -138,19 +144,27 @@ impl Wheel {
         } else {
             self.lists[list] = behind;
             if behind == NONE {
-                self.occupied[list / LISTS][list % LISTS / 64] &= !(1 << (list % 64));
+                self.empties(list);
             }
+        }
+    }
+
+    /// A list has no slot any more.
+    #[inline]
+    fn empties(&mut self, list: usize) {
+        let word = &mut self.occupied.as_flattened_mut()[list / 64];
+        *word &= !(1 << (list % 64));
+        if *word == 0 {
+            self.words &= !(1 << (list / 64));
         }
     }
 
     /// Goes on to the next grain with slots, which are due then.
     pub(super) fn turn(&mut self, nodes: &mut [Node]) {
-        while self.due == NONE
-            && let Some(word) = self.occupied.as_flattened().iter().position(|lists| *lists != 0)
-        {
-            let lists = &mut self.occupied.as_flattened_mut()[word];
-            let list = word * 64 + lists.trailing_zeros() as usize;
-            *lists &= *lists - 1;
+        while self.due == NONE && self.words != 0 {
+            let word = self.words.trailing_zeros() as usize;
+            let list = word * 64 + self.occupied.as_flattened()[word].trailing_zeros() as usize;
+            self.empties(list);
             let (level, place) = (list / LISTS, (list % LISTS) as u64);
             let mut next = std::mem::replace(&mut self.lists[list], NONE);
             let shift = u32::try_from(level).expect("a few levels") * LEVEL_SHIFT;

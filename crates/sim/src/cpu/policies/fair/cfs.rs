@@ -344,7 +344,7 @@ impl Rule for Cfs {
         if waits {
             self.stop_waiting(entity);
         }
-        self.queues.entities[entity].weight = weight;
+        self.queues.set_weight(entity, weight);
         if waits {
             self.wait(entity);
         }

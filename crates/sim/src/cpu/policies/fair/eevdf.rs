@@ -184,7 +184,7 @@ impl<V: Version> Eevdf<V> {
         let was_whole = e.protected == e.deadline;
         e.deadline = e.virtual_time + scaled(e.deadline - e.virtual_time, e.weight, weight);
         e.protected = if was_whole { e.deadline } else { e.protected };
-        e.weight = weight;
+        self.queues.set_weight(entity, weight);
         if waits {
             self.wait(entity);
         }

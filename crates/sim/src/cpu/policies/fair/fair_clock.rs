@@ -318,8 +318,9 @@ impl Rule for FairClock {
     /// What it is owed stays as long as it is in real time; its key is taken anew when it next joins or ticks.
     fn reweight(&mut self, entity: usize, weight: i64) {
         let weight = if weight == IDLE { WEIGHT_IDLE } else { weight };
-        let e = &mut self.queues.entities[entity];
-        let old = std::mem::replace(&mut e.weight, weight);
+        let old = self.queues.entities[entity].weight;
+        self.queues.set_weight(entity, weight);
+        let e = &self.queues.entities[entity];
         if e.queued && self.queues.queues[e.queue].current != Some(entity) {
             self.queues.queues[e.queue].load += weight - old;
         }

@@ -91,6 +91,8 @@ pub(super) struct Queue {
     pub(super) sum: i64,
     /// Sum of the tree's weights.
     pub(super) load: i64,
+    /// Sum of the weights of queued groups, a running one included.
+    group_load: i64,
     /// A virtual time near all of the queue's: EEVDF's sums are relative to it, CFS places at it.
     pub(super) zero: i64,
     /// Queued entities, the running one included.
@@ -236,13 +238,18 @@ impl Queues {
         q.load + running.map_or(0, |c| c.weight)
     }
 
+    /// Weight of the queued threads among them.
+    pub(super) fn load_of_threads(&self, queue: usize) -> i64 {
+        self.load(queue) - self.queues[queue].group_load
+    }
+
     #[inline]
     pub(super) fn is_current(&self, entity: usize) -> bool {
         self.queues[self.entities[entity].queue].current == Some(entity)
     }
 
     /// An entity counts as queued from now on, or no longer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count(&mut self, entity: usize, queued: bool) {
         let e = &mut self.entities[entity];
         e.queued = queued;
@@ -255,6 +262,26 @@ impl Queues {
             (*threads, q.threads, q.count) = (*threads + is_seen, q.threads + is_thread, q.count + 1);
         } else {
             (*threads, q.threads, q.count) = (*threads - is_seen, q.threads - is_thread, q.count - 1);
+        }
+        if is_thread == 0 {
+            self.count_group(entity, queued);
+        }
+    }
+
+    /// The weight of a group counts from now on, or no longer.
+    #[inline(never)]
+    fn count_group(&mut self, entity: usize, queued: bool) {
+        let e = &self.entities[entity];
+        self.queues[e.queue].group_load += if queued { e.weight } else { -e.weight };
+    }
+
+    /// An entity gets another weight; what a tree it waits in sums up is left to the rule.
+    #[inline]
+    pub(super) fn set_weight(&mut self, entity: usize, weight: i64) {
+        let e = &mut self.entities[entity];
+        let old = std::mem::replace(&mut e.weight, weight);
+        if e.owns.is_some() && e.queued {
+            self.queues[e.queue].group_load += weight - old;
         }
     }
 

@@ -15,6 +15,7 @@
 use surety_units::Nanos;
 
 use super::imbalance::CAPACITY;
+use super::shares::Loads;
 use super::{Average, Balance, CpuState};
 use crate::cpu::hardware::ThreadId;
 use crate::cpu::policies::fair::average::Instant;
@@ -33,7 +34,7 @@ pub(super) struct Session {
 #[derive(Clone, Debug)]
 pub(super) struct Totals {
     session: u64,
-    groups: Vec<u64>,
+    groups: Option<Loads>,
 }
 
 impl Session {
@@ -83,7 +84,7 @@ impl Balance {
     /// The same, and that of groups.
     #[inline]
     pub(super) fn totals(&self, at: Instant) -> Totals {
-        let groups = self.shares.as_ref().map_or(Vec::new(), |shares| shares.totals(at));
+        let groups = self.shares.as_ref().map(|shares| shares.loads(at));
         Totals { session: self.total(at), groups }
     }
 
@@ -92,8 +93,8 @@ impl Balance {
     pub(super) fn load(&self, cpu: usize, at: Instant, totals: &Totals) -> u64 {
         let state = &self.cpus[cpu];
         let own = state.load.at(at, 1);
-        if let Some(shares) = &self.shares {
-            return own + shares.load(cpu, at, &totals.groups);
+        if let Some((shares, loads)) = self.shares.as_ref().zip(totals.groups.as_ref()) {
+            return own + shares.load(cpu, at, loads);
         }
         if self.session.is_none() {
             return own;
