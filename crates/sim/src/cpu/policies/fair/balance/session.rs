@@ -15,7 +15,6 @@
 use surety_units::Nanos;
 
 use super::imbalance::CAPACITY;
-use super::shares::Loads;
 use super::{Average, Balance, CpuState};
 use crate::cpu::hardware::ThreadId;
 use crate::cpu::policies::fair::average::Instant;
@@ -28,6 +27,16 @@ const WEIGHT_MIN: u64 = 2;
 pub(super) struct Session {
     /// The sum of what its threads load CPUs with.
     load: Average,
+}
+
+/// What groups load CPUs with at an instant, each told by those in it once: recursion would go through the lowest of nested groups for
+/// each of those above.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Loads {
+    /// By group, on all CPUs.
+    pub(super) all: Vec<u64>,
+    /// Of groups with groups in them, CPU by CPU: the average load in them, and the weight of what wants it at this instant.
+    pub(super) within: Vec<(u64, u64)>,
 }
 
 /// The load on all CPUs at an instant: of the session, and of each group.

@@ -13,7 +13,7 @@
 use surety_units::Nanos;
 
 use super::Average;
-use super::session::{gains, loses, weight};
+use super::session::{Loads, gains, loses, weight};
 use crate::cpu::hardware::GroupSpec;
 use crate::cpu::policies::fair::average::Instant;
 use crate::cpu::policies::fair::weight::of_group;
@@ -27,16 +27,6 @@ pub(super) struct Shares {
     cpus: usize,
     /// How many have groups in them.
     inner: usize,
-}
-
-/// What groups load CPUs with at an instant, each told by those in it once: recursion would go through the lowest of nested groups for
-/// each of those above.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Loads {
-    /// By group, on all CPUs.
-    all: Vec<u64>,
-    /// [`Shares::within`] of groups with groups in them, CPU by CPU.
-    within: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Debug)]
