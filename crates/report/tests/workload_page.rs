@@ -165,7 +165,7 @@ fn every_example_reads() {
                     "phases" | "command" | "match" | "prepare" | "package" | "worker" | "user"
                     | "keep_capabilities",
                 ) => &["work"],
-                ("task", "gap" | "spacing" | "release") => &["period"],
+                ("task", "gap" | "spacing" | "release" | "together") => &["period"],
                 ("startup", "replay") => &["command"],
                 _ => &[],
             };
@@ -195,6 +195,9 @@ fn every_example_reads() {
             }
             if let ("group", "quota-period" | "burst") = (kind, key) {
                 lines.push("quota = \"20ms\"".to_owned());
+            }
+            if (kind, key) == ("task", "together") {
+                lines.push("release = \"back-to-back\"".to_owned());
             }
             if (kind, key) == ("task", "spacing") {
                 lines.push("gap = \"1ms\"".to_owned());
