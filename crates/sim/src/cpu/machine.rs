@@ -462,7 +462,7 @@ impl<P: Programs> Machine<P> {
             match step {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
-                Step::SleepUntil(until) if until > self.hardware.now() => {
+                Step::SleepUntil(until) if until > moment.now => {
                     self.arm_alarm(cpu, thread, until);
                     self.leave(cpu, thread, Departure::Sleeps);
                 }

@@ -99,9 +99,9 @@ impl Timers {
         self.threads.get(thread as usize).is_some_and(|(_, place)| place.is_some())
     }
 
-    /// The first thread whose soft expiry has passed at this instant.
+    /// The thread whose timer stands first by its hard expiry, if its soft one has passed at this instant.
     pub(crate) fn first_due(&self, cpu: usize, now: Nanos) -> Option<u32> {
-        self.cpus[cpu].pending.values().find(|(soft, _)| *soft <= now).map(|(_, thread)| *thread)
+        self.cpus[cpu].pending.values().next().filter(|(soft, _)| *soft <= now).map(|(_, thread)| *thread)
     }
 
     /// An interrupt of a timer or a tick; several of one instant are one.
@@ -216,9 +216,9 @@ mod tests {
         assert_eq!(timers.next_expired(0, US(40), None), Some(1));
     }
 
-    /// Of A 30 and 60, of B 20 and 40, of C 50: a tick at 45 takes B and then A.
+    /// Of A 30 and 60, of B 20 and 40, of C 50: a tick at 45 takes B, and C, which stands before A and is yet to come, keeps A. One at 55 takes both.
     #[test]
-    fn a_tick_takes_all_that_are_due_in_the_order_of_their_hard_expiries() {
+    fn a_tick_takes_those_due_in_the_order_of_their_hard_expiries_up_to_the_first_to_come() {
         let mut timers = Timers::new(TimerRules { high_resolution: false, ..TimerRules::default() }, 1);
         timers.set_slack(0, US(30));
         timers.set_slack(1, US(20));
@@ -226,11 +226,13 @@ mod tests {
             timers.begin(0, thread, US(soft), false);
         }
         let mut taken = Vec::new();
-        while let Some(thread) = timers.first_due(0, US(45)) {
-            taken.push(thread);
-            timers.end(0, thread);
+        for tick in [45, 55] {
+            while let Some(thread) = timers.first_due(0, US(tick)) {
+                taken.push((tick, thread));
+                timers.end(0, thread);
+            }
         }
-        assert_eq!(taken, [1, 0]);
+        assert_eq!(taken, [(45, 1), (55, 2), (55, 0)]);
     }
 
     #[test]

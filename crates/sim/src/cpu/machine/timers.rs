@@ -66,7 +66,13 @@ impl<P: Programs> Machine<P> {
         self.count_timer(waker, false);
         let is_in_ticks = self.is_in_ticks();
         if is_in_ticks && self.hardware.timers.as_ref().is_some_and(|timers| timers.is_pending(thread.0)) {
-            return self.expire_in_tick(waker);
+            self.expire_in_tick(waker);
+            // One that stands before it and is yet to come keeps it.
+            if self.hardware.timers.as_ref().is_some_and(|timers| timers.is_pending(thread.0)) {
+                let next = self.hardware.timer_instant(waker, self.hardware.now() + Nanos::new(1));
+                self.hardware.engine.arm(self.hardware.threads[thread.index()].alarm, next);
+            }
+            return;
         }
         // A thread begins without a timer.
         self.wake_by_timer(thread, waker, if is_in_ticks { waking(&overheads) } else { overheads.wakeup });
