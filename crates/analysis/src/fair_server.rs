@@ -74,7 +74,8 @@ fn argument_of(server: FairServer, threads: &[ReservedThread], platform: &Platfo
         Some(RealtimeDemand { takes: None, .. }) => window,
         None => Nanos::ZERO,
     };
-    let room = (window - server.runtime - realtime).max(Nanos::ZERO);
+    // Below zero where realtime threads alone keep fair ones waiting.
+    let room = window - server.runtime - realtime;
     // One that reclaims may take what others leave, up to the cap.
     let (part, whole) = platform.deadline_cap.ratio();
     let takes = |thread: &ReservedThread| {

@@ -243,7 +243,12 @@ impl Span<'_> {
         if self.counts_servers {
             reserved = reserved.saturating_add(self.by_a_server(span) * i64::from(self.cpus));
         }
-        let mut others = match self.streams.iter().all(|(stream, _)| stream.overlap) {
+        // Only where a promise is planned are batches of a disk known to be apart.
+        let planned = |disk: &Option<String>| {
+            self.streams.iter().any(|(other, _)| other.disk == *disk && !other.promises.is_empty())
+        };
+        let mut others = match self.streams.iter().all(|(stream, _)| stream.overlap && planned(&stream.disk))
+        {
             true => taken_two_at_a_time(self.streams, span * 2),
             false => taken(self.streams, span * 2),
         };
@@ -259,11 +264,11 @@ impl Span<'_> {
         [reserved, others, hard]
     }
 
-    /// What the fair server of a CPU takes of a span, of unlike ones the one that takes most. From where a budget is used up the next begins
-    /// `T - Q` later at the earliest, so each that begins in a span takes a period of it.
+    /// What the fair server of a CPU takes of a span, of unlike ones the one that takes most. A budget that was put off to the end of its period
+    /// and the one at the beginning of the next are one behind the other (`dl_defer_running`); from then on they are a period apart.
     fn by_a_server(&self, span: Nanos) -> Nanos {
         let each = |(server, _): (FairServer, u32)| {
-            let budgets = span.div_ceil(server.period.max(Nanos::new(1)));
+            let budgets = span.div_ceil(server.period.max(Nanos::new(1))) + 1;
             Nanos::new((server.runtime + self.platform.tick).get().saturating_mul(budgets)).min(span)
         };
         self.platform.unlike_fair_servers().into_iter().map(each).max().unwrap_or(Nanos::ZERO)
@@ -278,11 +283,14 @@ impl Span<'_> {
             let shared = Nanos::new(reserved.saturating_add(others).div_ceil(Nanos::new(cpus)));
             let next = own.saturating_add(shared).saturating_add(hard);
             if next > LONGEST {
-                let most = (reserved.min(LONGEST * cpus), number(self.threads.len()));
+                let who = match (self.threads.len(), self.counts_servers) {
+                    (0, true) => "the fair servers".to_owned(),
+                    (threads, true) => format!("{} and the fair servers", number(threads)),
+                    (threads, false) => number(threads),
+                };
                 return Err(format!(
-                    "the CPU plan leaves its threads no time: {} take up to {} of {} in {LONGEST}",
-                    most.1,
-                    most.0,
+                    "the CPU plan leaves its threads no time: {who} take up to {} of {} in {LONGEST}",
+                    reserved.min(LONGEST * cpus),
                     cpus_in_words(self.cpus)
                 ));
             }
@@ -368,6 +376,28 @@ mod tests {
         // A budget that holds the only CPU is waited for, twice.
         assert!(part(&few, &[(10, 40)], 1).unwrap() >= Nanos::from_millis(20));
         assert!(part(&few, &[(10, 40)], 2).unwrap() < Nanos::from_millis(6));
+    }
+
+    /// FIFO threads that leave fair ones less than their server's budget make it act, with nothing reserved as well.
+    #[test]
+    fn servers_that_realtime_threads_call_count() {
+        let ms = Nanos::from_millis;
+        let mut workload = streams(1);
+        let hog = Task::periodic("rt", ms(400), TimeDistribution::Constant(ms(180)));
+        workload.tasks.push(Task { policy: PolicySpec::Fifo { priority: 5 }, ..hog });
+        let served: Vec<_> = workload.streams.iter().map(|stream| (stream, 128 << 10)).collect();
+        let within = |fair_server: Option<FairServer>| {
+            let period = fair_server.map_or(ms(1000), |server| server.period);
+            let takes = most_in(&workload.tasks[0], period);
+            let realtime = Some(RealtimeDemand { who: "rt".to_owned(), takes });
+            let platform = Platform { fair_server, realtime, ..Platform::linux_6_18(1) };
+            cpu_part(&served, &[], &workload, &platform, |_| false).map(|part| part.within)
+        };
+        let server = |runtime, period| Some(FairServer { runtime: ms(runtime), period: ms(period) });
+        let without = within(None).unwrap();
+        assert_eq!(within(server(5, 1000)).unwrap(), without, "it has its 5 ms in every second");
+        assert!(within(server(20, 200)).unwrap() > without + ms(40));
+        assert!(within(server(90, 200)).is_err());
     }
 
     #[test]

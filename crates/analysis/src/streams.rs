@@ -254,6 +254,8 @@ pub enum Why {
     Writes,
     /// They would have this share of the disk's time, in 2^-40.
     Bandwidth(u64),
+    /// They would have this share, and best effort so much between their batches that one never catches up.
+    Behind(u64),
     /// Best effort would have this.
     Floor(Rate),
     /// A stream could fall behind by more than its credit makes up for: both in bytes.
@@ -297,6 +299,12 @@ impl fmt::Display for Why {
             Why::Bandwidth(share) => {
                 write!(f, "streams would take {:.1} % of the disk's time", percent(*share))
             }
+            Why::Behind(share) => write!(
+                f,
+                "streams would take {:.1} % of the disk's time, and with what best effort has between its batches it never catches up; use \
+                 larger batches or `overlap = true`",
+                percent(*share)
+            ),
             Why::Floor(rate) => write!(f, "best effort would have {rate}"),
             Why::Credit { behind, credit } => write!(
                 f,
@@ -324,9 +332,9 @@ impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Gap::InOrder => f.write_str("without a scheduler all go in the order of coming; use `scheduler = \"mq-deadline\"`"),
-            Gap::Written => f.write_str("a fair thread of the kernel may tell that a write is there, however late; leave `overlap` out"),
+            Gap::Written => f.write_str("the kernel reports that a write is complete from a thread of the fair class, whose delay has no bound; leave `overlap` out"),
             Gap::Together => f.write_str(
-                "the device takes more than one request at a time, or takes as long as chance says, so that both may be there at once; leave `overlap` out",
+                "the device takes more than one request at a time, or has random service times, so that both may be complete at once; leave `overlap` out",
             ),
             Gap::Merged { batch, longest } => write!(
                 f,
@@ -366,9 +374,9 @@ pub fn admit(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Res
             Ok(admission) => return Ok(admission),
             // A batch too small for the bandwidth says less than one that is refused for another reason.
             Err(why)
-                if refused
-                    .as_ref()
-                    .is_none_or(|r| matches!(r.why, Why::Bandwidth(_) | Why::Floor(_) | Why::Overlap(_))) =>
+                if refused.as_ref().is_none_or(|r| {
+                    matches!(r.why, Why::Bandwidth(_) | Why::Behind(_) | Why::Floor(_) | Why::Overlap(_))
+                }) =>
             {
                 refused = Some(why);
             }

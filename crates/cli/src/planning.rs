@@ -5,6 +5,7 @@ use std::path::Path;
 
 use surety_host::platform_of;
 use surety_kernel::facts::MachineFacts;
+use surety_kernel::servers::ServersFound;
 use surety_model::plan::Plan;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
@@ -132,9 +133,12 @@ fn check_file(path: &Path, session: &Session) -> Result<Code, Failure> {
     let (claims, left) = claims_from_json(&text).map_err(|error| bad(error.to_string()))?;
     session.step("solving again and simulating");
     // Nothing of it runs: what has to be tried makes no difference.
-    let running = platform_of(&MachineFacts::read(&session.kernel));
+    let facts = MachineFacts::read(&session.kernel);
+    // Servers that could not be read are assumed, which contradicts no plan.
+    let are_read = facts.scheduler.servers.found != ServersFound::Assumed;
+    let running = are_read.then(|| platform_of(&facts));
     let checked =
-        within(session, None, move || check_written(&plan, &claims, left.as_ref(), Some(&running)))?;
+        within(session, None, move || check_written(&plan, &claims, left.as_ref(), running.as_ref()))?;
     let checked = checked.map_err(|error| bad(error.to_string()))?;
     let agrees = checked.iter().all(Checked::agrees);
     if session.json {

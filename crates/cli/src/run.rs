@@ -16,7 +16,7 @@ use surety_report::{Timeline, number_of};
 use surety_session::gather::Gathered;
 use surety_session::longest::{Longest, deadline_of};
 use surety_session::machine::this_machine;
-use surety_session::permission::check_disks;
+use surety_session::permission::{check_disks, check_guest};
 use surety_session::runs::{self, Finished, Variant};
 use surety_session::worlds::{Means, Worlds};
 use surety_trace::write::perfetto::{Overlay, OverlayOf};
@@ -57,6 +57,9 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
     args.rights.give(&mut workload)?;
     if let Some(path) = &args.plan {
         let plan = planned(&workload, path)?;
+        if args.worlds().iter().any(|world| world.starts_with("lab:")) {
+            check_guest(&plan)?;
+        }
         if args.worlds().iter().any(|world| world == "host") {
             let (facts, _) = this_machine(&session.kernel);
             check_disks(&plan, &facts.scheduler, session.kernel.online_cpus()?.len())?;

@@ -198,12 +198,25 @@ pub fn check_written(
     proof::sealed(plan)?;
     proof::same_left(plan, claims, left)?;
     let mut checked = check(plan, claims)?;
-    if let Some(finding) =
-        running.map(|running| with_servers_of(running, plan, claims)).transpose()?.flatten()
-    {
+    let servers = running.map(|running| with_servers_of(running, plan, claims)).transpose()?.flatten();
+    for finding in servers.into_iter().chain(running.and_then(|running| with_cpus_of(running, plan))) {
         checked.iter_mut().for_each(|claim| claim.findings.push(finding.clone()));
     }
     Ok(checked)
+}
+
+/// Where more CPUs of its machine are online than bounds of streams count: each may have a request of best effort ahead.
+fn with_cpus_of(running: &Platform, plan: &Plan) -> Option<Finding> {
+    let written = &plan.platform;
+    let is_same = (&running.name, running.cpus) == (&written.name, written.cpus);
+    if plan.streams.is_empty() || !is_same || running.other_cpus <= written.other_cpus {
+        return None;
+    }
+    let words = format!(
+        "{} CPUs are online beside those of the plan now, in the file {}: bounds of streams count them, make the plan anew",
+        running.other_cpus, written.other_cpus
+    );
+    Some(Finding::told("CPUs of the running machine", false, words))
 }
 
 /// Whether the plan stands with the servers that its machine has now; `None`: they are those of the file, or it is another machine.
@@ -224,14 +237,19 @@ fn with_servers_of(running: &Platform, plan: &Plan, claims: &[Claim]) -> Result<
     let threads: Vec<ReservedThread> =
         threads(plan, claims, &looked).into_iter().map(|(_, thread)| thread).collect();
     let foundation = Foundation::of(&threads, &overheads::with_busy(&now));
+    let stands = foundation.holds() && plan.streams.is_empty();
+    let why = foundation.objection().unwrap_or_else(|| match stands {
+        true => "the plan stands".to_owned(),
+        false => "bounds of streams count them, make the plan anew".to_owned(),
+    });
     let part = |platform: &Platform| platform.booked_for_servers() as f64 / (1u64 << 20) as f64 * 100.0;
     let words = format!(
         "the machine books {:.2} % of a CPU for its servers now, in the file {:.2} %: {}",
         part(&now),
         part(written),
-        foundation.objection().unwrap_or_else(|| "the plan stands".to_owned())
+        why
     );
-    Ok(Some(Finding::told("servers of the running machine", foundation.holds(), words)))
+    Ok(Some(Finding::told("servers of the running machine", stands, words)))
 }
 
 /// Verifies a plan again.

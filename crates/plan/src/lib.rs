@@ -417,6 +417,13 @@ fn confined(task: &Task, platform: &Platform) -> Option<String> {
     if matches!(task.policy, PolicySpec::Simulated { .. }) {
         return None;
     }
+    if task.is_clamped() {
+        return Some(
+            "clamps of utilisation mean nothing to a deadline thread, so it is not reserved: leave `util-min` and `util-max` out, or measure it \
+             with `surety run`"
+                .to_owned(),
+        );
+    }
     let (what, change) = if matches!(task.instances, Instances::PerCpu(_)) {
         ("instances pinned to one CPU each", "give a number of instances")
     } else if task.cpus.is_some_and(|own| !has_all(&own, platform)) {

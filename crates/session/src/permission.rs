@@ -129,15 +129,35 @@ pub fn check_cap<'p>(
     Err(Failure::request(what, "add --force to reserve it all the same"))
 }
 
+/// Whether bounds of a plan's streams count a request of each CPU.
+fn counts_cpus(plan: &Plan) -> bool {
+    let hands_on = |disk: &PlannedDisk| disk.depth.is_some();
+    let is_looped = matches!(plan.platform.disk_driver, DiskDriver::Loop { .. });
+    !plan.streams.is_empty() && (is_looped || plan.disks.iter().any(hands_on))
+}
+
+/// Refuses a plan of streams in a guest of the lab, whose kernel preempts threads that serve modelled disks.
+///
+/// # Errors
+/// Where the plan has such streams.
+pub fn check_guest(plan: &Plan) -> Result<(), Failure> {
+    if !counts_cpus(plan) {
+        return Ok(());
+    }
+    let what = "guests with modelled disks are booted with preempt=full, and the bounds of the plan's streams count one request for each CPU";
+    Err(Failure::request(
+        what.to_owned(),
+        "run the plan on `host` or `sim`, or the workload without its plan in the lab",
+    ))
+}
+
 /// Refuses a plan of streams on a machine of which its bounds do not hold: with more CPUs online than may each have a request that the driver of a disk has no room
 /// for, or with a kernel that preempts threads which have one.
 ///
 /// # Errors
 /// Either, with what to do.
 pub fn check_disks(plan: &Plan, scheduler: &SchedulerFacts, online: usize) -> Result<(), Failure> {
-    let hands_on = |disk: &PlannedDisk| disk.depth.is_some();
-    let is_looped = matches!(plan.platform.disk_driver, DiskDriver::Loop { .. });
-    if plan.streams.is_empty() || !(is_looped || plan.disks.iter().any(hands_on)) {
+    if !counts_cpus(plan) {
         return Ok(());
     }
     let counted = plan.platform.cpus.saturating_add(plan.platform.other_cpus);

@@ -401,7 +401,10 @@ impl<'a> Set<'a> {
     /// What a stream is given; or why not.
     pub(super) fn admit(&self, place: usize) -> Result<Admitted, Why> {
         let (demand, stream) = (&self.demands[place], &self.streams[place]);
-        let endless = || Why::Bandwidth(self.shares());
+        let endless = || match stream.gaps && matches!(self.disk.service, Service::ByClass { .. }) {
+            true => Why::Behind(self.shares()),
+            false => Why::Bandwidth(self.shares()),
+        };
         let latency = |phase| {
             let during = (phase, self.busy(phase).ok_or_else(endless)?);
             self.finished(place, 1, during, &mut Vec::new()).ok_or_else(endless)
