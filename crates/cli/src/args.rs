@@ -319,7 +319,10 @@ pub struct PlatformArgs {
 }
 
 fn platform_help() -> String {
-    format!("Change the machine of sim and analysis: {}, separated by commas", keys_in_words())
+    format!(
+        "Change the machine of sim and analysis, and with cpus, smt, llc, nodes, hrtimers and nohz that of guests: {}, separated by commas",
+        keys_in_words()
+    )
 }
 
 /// What is judged of two sides, and how strictly.

@@ -110,6 +110,8 @@ pub struct Entered<'a> {
 /// Where the groups of a run are, without CPUs of their own.
 #[derive(Clone, Debug)]
 pub struct GroupSeats {
+    /// Whether a change of place may change CPUs, which then are given back.
+    with_cpus: bool,
     hierarchy: CpuHierarchy,
     places: BTreeMap<String, PathBuf>,
 }
@@ -127,7 +129,9 @@ impl GroupSeats {
         };
         let named = || group.unwrap_or("/").to_owned();
         let refused = |error| GroupError::Refused { group: named(), error };
+        let cpus = self.with_cpus.then(|| kernel.affinity(tid)).transpose().map_err(refused)?;
         self.hierarchy.join(kernel, place, tid).map_err(refused)?;
+        cpus.map_or(Ok(()), |cpus| kernel.set_affinity(tid, &cpus)).map_err(refused)?;
         // Of the group of the run its path is not that of a group below.
         let inside = |path: &PathBuf| self.hierarchy.holds(kernel, path, tid);
         let is_there = if group.is_some() { inside(place) } else { !self.places.values().any(inside) };
@@ -292,7 +296,7 @@ impl<'a> ControlGroups<'a> {
     /// The places of the groups, for threads that go from one to another by themselves.
     pub fn seats(&self) -> GroupSeats {
         let places = self.made.iter().map(|(name, made)| (name.clone(), made.path.clone()));
-        GroupSeats { hierarchy: self.hierarchy.clone(), places: places.collect() }
+        GroupSeats { with_cpus: self.with_cpus, hierarchy: self.hierarchy.clone(), places: places.collect() }
     }
 
     /// Whether a thread is in a group.

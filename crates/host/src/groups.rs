@@ -147,7 +147,9 @@ pub(crate) fn beside_session(
     scheduler: &SchedulerFacts,
     workload: &Workload,
 ) -> Vec<String> {
-    let all_are_in_groups = workload.activities().len() == members(workload).count();
+    let leaves = |task: &Task| task.group.is_none() || task.later_groups().contains(&None);
+    let all_are_in_groups =
+        workload.activities().len() == members(workload).count() && !workload.tasks.iter().any(leaves);
     let are_topmost = groups.is_some_and(ControlGroups::are_topmost);
     let applies = are_topmost && scheduler.divides_by_session() && !all_are_in_groups;
     let reason = applies.then(|| {

@@ -571,8 +571,8 @@ impl Workload {
         workload
     }
 
-    /// The same with the activities of each kind in the order of their names: what is run does not depend on the order of a file. Before other
-    /// tasks come those that begin together, in the order of the file, by which the last of them is told.
+    /// The same with the activities of each kind in the order of their names, so that a run does not depend on the order of the file. Tasks with
+    /// `together` come first and keep that order: it tells which of them opens the barrier.
     pub fn by_name(&self) -> Workload {
         let mut workload = self.clone();
         workload

@@ -55,7 +55,11 @@ impl Stage<'_> {
     /// Whether a thread changes its CPUs, and whether how it is scheduled.
     fn changes(&self, activity: Activity) -> (bool, bool) {
         match activity {
-            Activity::Task(index) => self.workload.tasks[index].changes(),
+            Activity::Task(index) => {
+                let task = &self.workload.tasks[index];
+                let (moves, becomes) = task.changes();
+                (moves, becomes || task.clamps_later())
+            }
             _ => (false, false),
         }
     }

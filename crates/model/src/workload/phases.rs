@@ -107,9 +107,11 @@ impl UtilClamp {
         UtilClamp { min: self.min.or(before.min), max: self.max.or(before.max) }
     }
 
-    /// Whether the kernel takes it: the least is no more than the most.
-    pub fn is_in_order(&self) -> bool {
-        self.min.unwrap_or(0) <= self.max.unwrap_or(UtilClamp::SCALE)
+    /// Whether the kernel takes it: the least is no more than the most. Of FIFO and RR threads the least is the whole where nothing says it
+    /// (`sched_util_clamp_min_rt_default`).
+    pub fn is_in_order(&self, is_realtime: bool) -> bool {
+        let least = if is_realtime { UtilClamp::SCALE } else { 0 };
+        self.min.unwrap_or(least) <= self.max.unwrap_or(UtilClamp::SCALE)
     }
 }
 
@@ -317,7 +319,7 @@ impl Task {
     pub fn changes(&self) -> (bool, bool) {
         let leaves = self.body.leaves();
         let any = |is: fn(&Phase) -> bool| leaves.iter().any(|phase| is(phase));
-        let becomes = |phase: &Phase| matches!(phase, Phase::Become(_) | Phase::Clamp(_));
+        let becomes = |phase: &Phase| matches!(phase, Phase::Become(_));
         (any(|phase| matches!(phase, Phase::Cpus(_))), any(becomes))
     }
 
@@ -326,9 +328,14 @@ impl Task {
         self.body.leaves().into_iter().filter_map(Phase::later_group).collect()
     }
 
-    /// Whether it or one of its steps says within which limits its utilisation is taken.
+    /// Whether one of its steps says within which limits its utilisation is taken.
+    pub fn clamps_later(&self) -> bool {
+        self.body.leaves().iter().any(|phase| matches!(phase, Phase::Clamp(_)))
+    }
+
+    /// Whether it or one of its steps does.
     pub fn is_clamped(&self) -> bool {
-        self.util.is_given() || self.body.leaves().iter().any(|phase| matches!(phase, Phase::Clamp(_)))
+        self.util.is_given() || self.clamps_later()
     }
 
     /// Whether its CPUs and those of its steps are among those of the run, `cpus`, and some of them its group's, and whether it may become what its

@@ -74,8 +74,8 @@ const GROWS: &str = "the queue grows all the time, since less is supplied than i
 const JOINED: &str = "threads of the kernel (rcu_preempt, kworker, ksoftirqd) join for microseconds every few ticks, shift which tick ends a slice and break a \
                       rhythm that lasts here";
 const TAKEN: &str = "the hypervisor takes the CPU for milliseconds at a time, in the record 0.2 to 0.7 % of these runs: with so much taken at once the \
-                     longest of 30 responses, and what hangs on a tick, are as measured";
-const SERVED: &str = "the third longest of five waits for the fair server, whose budget ends on a tick: which one hangs on microseconds (62.3 ms \
+                     longest of 30 responses, and what depends on a tick, are as measured";
+const SERVED: &str = "the third longest of five waits for the fair server, whose budget ends on a tick: which one depends on microseconds (62.3 ms \
                       here with ticks of 12 us instead of 9)";
 const ROUND: &str = "a round of all threads takes 0.75 s, and the run is no whole number of them: simulated 47.8 % in 5 s, 46.2 % in 5.2 s";
 const REST: &str = "a thread that is picked again at the end of its slice gets no timer and runs to the tick (`set_next_task_fair` sets it for \
@@ -87,7 +87,7 @@ const TICKS: &str = "a CPU whose tick comes before that of the CPU that counts t
                      to 58 % on 7 (24.6 and 24.7 with none), with one or all of four `e` and `f` have 25 to 41 %. Threads of the kernel that shift the \
                      slices do the same";
 const SERVINGS: &str = "each time that a fair server acts takes 1 % in 5 s from whoever has that CPU, and whether the fair thread has gone to the other CPU \
-                        before the server there acts hangs on microseconds: beside two hogs it has 3.0 to 6.5 % simulated with balancing a tick later or \
+                        before the server there acts depends on microseconds: beside two hogs it has 3.0 to 6.5 % simulated with balancing a tick later or \
                         threads of the kernel beside it";
 const ORDER: &str = "equal threads are woken at one instant, and the first to run is that whose timer was armed first, here the first by name: with another one \
                      first they have each other's shares, as measured";
@@ -114,7 +114,7 @@ const IDLE_TICK: &str = "a CPU that goes idle has its next tick still and stops 
 
 const ASIDE: &str = "a task that wakes while a thread that is not of the workload has its CPU (the run's own, which wakes ten times a second, or a kworker) goes to another \
                      one and stays there, and another pair is together from then on: after 0.4 and 1.1 s in a trace of 7. Simulated, the pairs share 24, 33 and 36 %; \
-                     which one is together hangs on such threads";
+                     which one is together depends on such threads";
 
 const CAUSES: &[Cause] = &[
     Cause {

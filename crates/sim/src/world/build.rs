@@ -18,8 +18,8 @@ use surety_model::places::{FilePlace, FilePlaces};
 use surety_model::platform::{Platform, TimerRules};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
-    ActivityKind, Course, Fill, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase,
-    Task, TaskBody, Timer, Together, Treatment, Work, Workload, leaves,
+    ActivityKind, Course, Fill, Group, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol,
+    Phase as TaskPhase, Task, TaskBody, Timer, Together, Treatment, Work, Workload, leaves,
 };
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -208,6 +208,7 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
             "MuQSS has no latency nice; leave it out, or name another fair class in `class-order`".to_owned();
         WorldError::Unsupported { world: NAME.to_owned(), object, why }
     }));
+    found.extend(groups_objection(workload).filter(|_| platform.fair_version().is_none()));
     let lacking = workload.lacking_on(platform).into_iter();
     found.extend(lacking.map(|(object, why)| WorldError::Unsupported {
         world: NAME.to_owned(),
@@ -215,6 +216,20 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
         why,
     }));
     found
+}
+
+/// What MuQSS does not know of control groups: it shares among threads.
+fn groups_objection(workload: &Workload) -> Option<WorldError> {
+    let shares =
+        |group: &&Group| group.weight != Group::new("").weight || group.quota.is_some() || group.idle;
+    let group = workload.groups.iter().find(shares).map(|group| format!("group.{}", group.name));
+    let moves = |task: &&Task| !task.later_groups().is_empty();
+    let step = || workload.tasks.iter().find(moves).map(|task| ActivityKind::Task.path(&task.name));
+    let object = group.or_else(step)?;
+    let why = "MuQSS shares CPUs among threads, whatever their groups; leave weights, quotas, `idle` and steps with `group` out, or name \
+               another fair class in `class-order`"
+        .to_owned();
+    Some(WorldError::Unsupported { world: NAME.to_owned(), object, why })
 }
 
 /// Why the fair servers of a machine cannot be simulated.

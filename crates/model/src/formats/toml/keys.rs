@@ -43,7 +43,7 @@ pub(super) fn util(reading: &mut Reading, table: &Table<'_>) -> UtilClamp {
         u32::try_from(clamp).ok()
     };
     let clamp = UtilClamp { min: of("util-min"), max: of("util-max") };
-    if let Some(field) = table.field(reading, "util-min").filter(|_| !clamp.is_in_order()) {
+    if let Some(field) = table.field(reading, "util-min").filter(|_| !clamp.is_in_order(false)) {
         let message = "`util-min` is more than `util-max`".to_owned();
         reading.wrong(field.span, message, "out of order", None);
     }

@@ -63,6 +63,10 @@ fn mode_objection(stream: &Stream, workload: &Workload) -> Result<(), (&'static 
             "the kernels of this I/O scheduler ask for a batch when the one before is there; leave `overlap` out, or give the disk one of today's schedulers",
         ));
     }
+    if stream.overlap && stream.batch.is_none() {
+        let why = "what is moved one access at a time has no batches to ask for together; give it a `batch`, or run it with a plan";
+        return Err(("overlap", why));
+    }
     if stream.mode == BatchMode::Steady {
         return Ok(());
     }

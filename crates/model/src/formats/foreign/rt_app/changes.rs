@@ -50,7 +50,7 @@ impl Changes {
             keep_slice(&mut last, &mut slice);
             let clamp = clamps(reading, phase, last.policy);
             util = clamp.after(util);
-            if clamp.is_given() && !util.is_in_order() {
+            if clamp.is_given() && !util.is_in_order(false) {
                 let message = "`util_min` is more than `util_max`, of this phase or from before".to_owned();
                 let key = if clamp.min.is_some() { "util_min" } else { "util_max" };
                 reading.wrong(&phase.span_of(key), message, Some("give the phase both".to_owned()));

@@ -100,7 +100,7 @@ pub(super) fn clamps(reading: &mut Reading, object: &Object<'_>, policy: PolicyS
         Some(clamp)
     };
     let clamp = UtilClamp { min: of("util_min"), max: of("util_max") };
-    if clamp.min.is_some() && !clamp.is_in_order() {
+    if clamp.min.is_some() && !clamp.is_in_order(false) {
         let message = "`util_min` is more than `util_max`".to_owned();
         reading.wrong(&object.span_of("util_min"), message, Some("give it less".to_owned()));
     }

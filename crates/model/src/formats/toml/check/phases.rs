@@ -85,42 +85,63 @@ impl Check<'_> {
     /// The groups that steps bring a thread into are there, and its CPUs stay as they are; clamps are in order as they follow each other.
     pub(super) fn clamps_and_groups(&mut self, path: &str, task: &Task) {
         let TaskBody::Phases(phases) = &task.body else { return };
-        let mut util = task.util;
-        self.later(&format!("{path}.phases"), phases, &mut util);
+        // What the last step leaves is there when the next job begins.
+        let mut state = (task.util, is_realtime(task.policy));
+        for _ in 0..2 {
+            if self.later(&format!("{path}.phases"), phases, &mut state) {
+                break;
+            }
+        }
         let own = task.group.as_deref();
         let groups = || std::iter::once(own).chain(task.later_groups()).flatten();
         if task.later_groups().is_empty() {
             return;
         }
         let is_special = |name: &str| {
-            let group = self.workload.groups.iter().find(|group| group.name == name);
-            group.is_some_and(|group| group.reservation.is_some())
+            let find = |name: &str| self.workload.groups.iter().find(|group| group.name == name);
+            // As many as there are: a circle is told where it is.
+            let chain = std::iter::successors(find(name), |group| group.parent.as_deref().and_then(find))
+                .take(self.workload.groups.len());
+            chain.into_iter().any(|group| group.reservation.is_some())
                 || self.workload.cpus_of_group(Some(name)).is_some()
         };
         if let Some(name) = groups().find(|name| is_special(name)).map(str::to_owned) {
-            let message =
-                format!("`{name}` has CPUs or a reservation of its own: no step leads into it or out of it");
-            let help = "leave these out of the group, or `group` out of the steps".to_owned();
+            let message = format!(
+                "`{name}`, or a group around it, has CPUs or a reservation: no step leads into it or out of it"
+            );
+            let help = "leave these out of the groups, or `group` out of the steps".to_owned();
             self.wrong(&format!("{path}.phases"), message, Some(help));
         }
     }
 
-    fn later(&mut self, path: &str, phases: &[Phase], util: &mut UtilClamp) {
+    /// Whether something is wrong with them. `state`: the clamps, and whether the thread is FIFO or RR, before them and then behind them.
+    fn later(&mut self, path: &str, phases: &[Phase], state: &mut (UtilClamp, bool)) -> bool {
         for (index, phase) in phases.iter().enumerate() {
             let path = format!("{path}.{index}");
             match phase {
                 Phase::Group(Some(group)) => self.named(&path, "group", group),
+                Phase::Become(schedule) => state.1 = is_realtime(schedule.policy),
                 Phase::Clamp(clamp) => {
-                    *util = clamp.after(*util);
-                    if !util.is_in_order() {
-                        let message = "`util-min` is more than `util-max` from here on".to_owned();
+                    state.0 = clamp.after(state.0);
+                    let (util, is_realtime) = *state;
+                    if !util.is_in_order(is_realtime) {
+                        let own =
+                            if is_realtime && util.min.is_none() { " (1024 of FIFO and RR)" } else { "" };
+                        let message = format!("`util-min`{own} is more than `util-max` from here on");
                         self.wrong(&path, message, Some("give the step both".to_owned()));
+                        return true;
                     }
                 }
-                Phase::Loop { phases, .. } => self.later(&format!("{path}.phases"), phases, util),
+                Phase::Loop { phases, .. } => {
+                    let path = format!("{path}.phases");
+                    if self.later(&path, phases, state) || self.later(&path, phases, state) {
+                        return true;
+                    }
+                }
                 _ => {}
             }
         }
+        false
     }
 
     fn schedules(&mut self, path: &str, phases: &[Phase], confined: bool) {
@@ -256,4 +277,8 @@ impl Check<'_> {
             self.takes_time(&format!("{path}.phases"), phases, all.max(1));
         }
     }
+}
+
+fn is_realtime(policy: PolicySpec) -> bool {
+    matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. })
 }
