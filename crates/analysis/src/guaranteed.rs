@@ -12,7 +12,7 @@ use surety_model::workload::{ActivityKind, BatchMode, Disk, Stream, Workload};
 use surety_units::{Bytes, Nanos};
 
 use crate::edf::ReservedThread;
-use crate::serving::{ServedStream, cpu_part};
+use crate::serving::{CpuPart, ServedStream, cpu_part};
 use crate::streams::{DiskTerms, Floors, admit, demand, terms};
 
 /// What is known of each guaranteed stream, by its name: the bound on its batches, or why there is none.
@@ -40,7 +40,7 @@ impl Guaranteed {
             let proven = match (disk, &cpu) {
                 (None, _) => Err("it is on no disk of the workload".to_owned()),
                 (_, Err(why)) => Err(why.clone()),
-                (Some(disk), Ok(cpu)) => bound(stream, workload, disk, (platform, cpu.within)),
+                (Some(disk), Ok(cpu)) => bound(stream, workload, disk, (platform, cpu)),
             };
             found.insert(stream.name.clone(), proven);
         }
@@ -74,7 +74,7 @@ fn bound(
     stream: &Stream,
     workload: &Workload,
     disk: &Disk,
-    (platform, cpu): (&Platform, Nanos),
+    (platform, cpu): (&Platform, &CpuPart),
 ) -> Result<Nanos, String> {
     let here: Vec<&Stream> =
         workload.streams.iter().filter(|other| other.batch.is_some() && other.disk == stream.disk).collect();
@@ -86,13 +86,14 @@ fn bound(
     }
     let found = terms(workload, disk, platform, |other| other.batch.is_some())?;
     let demands: Vec<_> = here.iter().map(|other| demand(other)).collect();
-    let admission = admit(&demands, &DiskTerms { cpu, ..found }, &Floors::default()).map_err(|refused| {
+    let found = DiskTerms { cpu: cpu.within, asks: cpu.asks, ..found };
+    let admission = admit(&demands, &found, &Floors::default()).map_err(|refused| {
         let who = here.get(refused.stream).map_or("", |other| other.name.as_str());
         format!("disk {}: stream {who}: {}", disk.name, refused.why)
     })?;
     let place = here.iter().position(|other| other.name == stream.name);
     let given = place.and_then(|place| admission.streams.get(place)).ok_or("it fetches no batches")?;
-    let most = given.at_start.max(given.latency).saturating_add(cpu);
+    let most = given.at_start.max(given.latency).saturating_add(cpu.within);
     match stream.bound {
         Some(bound) if bound < most => {
             Err(format!("a batch may take {most}, and its `bound` is {bound}: plan it again"))
