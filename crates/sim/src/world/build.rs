@@ -18,8 +18,8 @@ use surety_model::places::{FilePlace, FilePlaces};
 use surety_model::platform::{Platform, TimerRules};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
-    ActivityKind, Course, Fill, Group, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol,
-    Phase as TaskPhase, Task, TaskBody, Timer, Together, Treatment, Work, Workload, leaves,
+    ActivityKind, Course, Fill, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase,
+    Task, TaskBody, Timer, Together, Treatment, Work, Workload, leaves,
 };
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -218,18 +218,13 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
     found
 }
 
-/// What MuQSS does not know of control groups: it shares among threads.
+/// Steps between control groups on MuQSS, which shares among threads whatever their groups: to queue a thread again would cost it its place.
 fn groups_objection(workload: &Workload) -> Option<WorldError> {
-    let shares =
-        |group: &&Group| group.weight != Group::new("").weight || group.quota.is_some() || group.idle;
-    let group = workload.groups.iter().find(shares).map(|group| format!("group.{}", group.name));
-    let moves = |task: &&Task| !task.later_groups().is_empty();
-    let step = || workload.tasks.iter().find(moves).map(|task| ActivityKind::Task.path(&task.name));
-    let object = group.or_else(step)?;
-    let why = "MuQSS shares CPUs among threads, whatever their groups; leave weights, quotas, `idle` and steps with `group` out, or name \
-               another fair class in `class-order`"
+    let task = workload.tasks.iter().find(|task| !task.later_groups().is_empty())?;
+    let why = "MuQSS shares CPUs among threads, whatever their groups; leave `group` out of its steps, or name another fair class in \
+               `class-order`"
         .to_owned();
-    Some(WorldError::Unsupported { world: NAME.to_owned(), object, why })
+    Some(WorldError::Unsupported { world: NAME.to_owned(), object: ActivityKind::Task.path(&task.name), why })
 }
 
 /// Why the fair servers of a machine cannot be simulated.
