@@ -7,9 +7,7 @@
 use surety_model::modes::modes_of;
 use surety_model::platform::{OtherReservation, Platform, RealtimeDemand};
 use surety_model::reservation::Reservation;
-use surety_model::workload::{
-    ActivityKind, Instances, Load, Phase, PolicySpec, Task, TaskBody, Work, Workload,
-};
+use surety_model::workload::{ActivityKind, Instances, Load, Phase, Task, TaskBody, Work, Workload};
 use surety_model::world::WorldError;
 use surety_units::{CpuSet, Nanos};
 
@@ -65,12 +63,10 @@ pub fn realtime(
     stays: impl Fn(&Task) -> bool,
 ) -> Option<RealtimeDemand> {
     let period = platform.longest_server_period()?;
-    let is_realtime =
-        |policy: &PolicySpec| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
     let tasks: Vec<&Task> =
-        workload.tasks.iter().filter(|task| is_realtime(&task.policy) && stays(task)).collect();
+        workload.tasks.iter().filter(|task| task.policy.is_realtime() && stays(task)).collect();
     // No load says how much of a CPU it wants at the most.
-    let mut loads = workload.loads.iter().filter(|load| is_realtime(&load.policy));
+    let mut loads = workload.loads.iter().filter(|load| load.policy.is_realtime());
     let endless = |load: &Load| RealtimeDemand { who: load.name.clone(), takes: None };
     if let Some(load) = loads.next() {
         return Some(endless(load));
@@ -160,7 +156,7 @@ pub(crate) fn check_cpus(workload: &Workload, cpus: CpuSet, all: CpuSet) -> Resu
 mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
-    use surety_model::workload::LoadKind;
+    use surety_model::workload::{LoadKind, PolicySpec};
 
     #[test]
     fn realtime_threads_are_counted_or_said_to_be_endless() {

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 
 use surety_model::platform::{FairServer, Platform, RealtimeDemand};
 use surety_model::playout::jitter_of;
-use surety_model::workload::{Arrivals, Irq, Load, PolicySpec, Stream, Task, Workload};
+use surety_model::workload::{Arrivals, Irq, Load, Stream, Task, Workload};
 use surety_units::{Nanos, Rate};
 
 use crate::beside::{most_in, threads_of};
@@ -181,16 +181,14 @@ struct Realtime<'a> {
 
 impl<'a> Realtime<'a> {
     fn of(workload: &'a Workload, reserved: &impl Fn(&str) -> bool) -> Result<Realtime<'a>, String> {
-        let is_realtime =
-            |policy: &PolicySpec| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
-        let endless = |load: &&Load| is_realtime(&load.policy);
+        let endless = |load: &&Load| load.policy.is_realtime();
         if let Some(load) = workload.loads.iter().find(endless) {
             return Err(format!("load {} is realtime and may never yield its CPUs", load.name));
         }
         let tasks: Vec<&Task> = workload
             .tasks
             .iter()
-            .filter(|task| is_realtime(&task.policy) && task.reservation.is_none() && !reserved(&task.name))
+            .filter(|task| task.policy.is_realtime() && task.reservation.is_none() && !reserved(&task.name))
             .collect();
         if let Some(task) = tasks.iter().find(|task| most_in(task, CPU).is_none()) {
             return Err(format!("task {} is realtime, and how long it runs has no bound", task.name));
@@ -338,7 +336,7 @@ mod tests {
     use surety_model::distribution::TimeDistribution;
     use surety_model::formats::toml::read;
     use surety_model::reservation::Reservation;
-    use surety_model::workload::LoadKind;
+    use surety_model::workload::{LoadKind, PolicySpec};
 
     fn streams(count: u32) -> Workload {
         let text = format!(

@@ -6,7 +6,7 @@ use surety_kernel::cpu_group::CpuHierarchy;
 use surety_kernel::facts::SchedulerFacts;
 use surety_kernel::journal::Journal;
 use surety_model::record::ThreadInForce;
-use surety_model::workload::{Instances, Load, PolicySpec, Schedule, Task, Workload};
+use surety_model::workload::{Instances, Load, Schedule, Task, Workload};
 use surety_model::world::WorldError;
 use surety_units::CpuSet;
 
@@ -90,10 +90,9 @@ fn any_group(task: &Task) -> Option<&str> {
 
 /// The first member of a group that is FIFO or RR, from its beginning or from a step on, by its path in the workload.
 fn realtime_member(workload: &Workload) -> Option<String> {
-    let is_realtime = |policy| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
-    let at_times = |of: Schedule| of.reservation.is_none() && is_realtime(of.policy);
+    let at_times = |of: Schedule| of.reservation.is_none() && of.policy.is_realtime();
     let task = |t: &&Task| any_group(t).is_some() && t.schedules().any(at_times);
-    let load = |l: &&Load| l.group.is_some() && is_realtime(l.policy);
+    let load = |l: &&Load| l.group.is_some() && l.policy.is_realtime();
     let of_tasks = workload.tasks.iter().find(task).map(|task| format!("task.{}", task.name));
     of_tasks.or_else(|| workload.loads.iter().find(load).map(|load| format!("load.{}", load.name)))
 }

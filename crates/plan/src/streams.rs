@@ -19,7 +19,7 @@ use surety_model::platform::{DiskDriver, Platform};
 use surety_model::playout::AHEAD;
 use surety_model::promise::{Comparison, Metric, Promise};
 use surety_model::reservation::DiskReservation;
-use surety_model::workload::{BatchMode, Disk, PolicySpec, Stream, Workload};
+use surety_model::workload::{BatchMode, Disk, Stream, Workload};
 use surety_units::{Bytes, Nanos, Rate};
 
 use crate::refusal::Refused;
@@ -241,8 +241,6 @@ pub fn asked_of(workload: &Workload) -> String {
 }
 
 fn excerpt(workload: &Workload) -> Workload {
-    let is_realtime =
-        |policy: &PolicySpec| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
     let mut part = Workload {
         disks: workload.disks.clone(),
         streams: workload.streams.clone(),
@@ -250,9 +248,9 @@ fn excerpt(workload: &Workload) -> Workload {
         groups: workload.groups.clone(),
         ..Workload::default()
     };
-    let tasks = workload.tasks.iter().filter(|task| is_realtime(&task.policy));
+    let tasks = workload.tasks.iter().filter(|task| task.policy.is_realtime());
     part.tasks = tasks.cloned().collect();
-    let loads = workload.loads.iter().filter(|load| load.disk.is_some() || is_realtime(&load.policy));
+    let loads = workload.loads.iter().filter(|load| load.disk.is_some() || load.policy.is_realtime());
     part.loads = loads.cloned().collect();
     part
 }

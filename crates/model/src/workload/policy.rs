@@ -127,6 +127,11 @@ impl PolicySpec {
         PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 }
     }
 
+    /// Whether it is SCHED_FIFO or SCHED_RR.
+    pub const fn is_realtime(self) -> bool {
+        matches!(self, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. })
+    }
+
     /// The word of its row.
     pub fn word(self) -> &'static str {
         match self {

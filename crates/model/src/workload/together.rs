@@ -27,7 +27,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// In a run on so many CPUs.
+    /// `cpus`: of the run, each of which has an instance of a task with `instances = "per-cpu"`.
     pub fn of(workload: &Workload, cpus: u32) -> Together {
         let mut together = Together::default();
         for task in workload.tasks.iter().filter(|task| task.together) {

@@ -232,6 +232,14 @@ mod tests {
     }
 
     #[test]
+    fn a_group_that_is_not_there_is_told_once() {
+        let text =
+            of("phases = [{ run = \"1ms\" }, { loop = 2, phases = [{ group = \"h\" }, { util-max = 9 }] }]");
+        let told = read("t", &text).unwrap_err().to_string();
+        assert_eq!(told.matches("there is no group `h`").count(), 1, "{told}");
+    }
+
+    #[test]
     fn steps_that_cannot_be_are_told_at_their_place() {
         for (keys, expected) in [
             ("phases = [{ loop = 0, phases = [{ run = \"1ms\" }] }]", "t:4:20: `loop` is 1 or more"),
@@ -240,6 +248,14 @@ mod tests {
             (
                 "util-max = 8\nphases = [{ run = \"1ms\" }, { util-min = 9 }]",
                 "t:5:28: `util-min` is more than `util-max` from here on",
+            ),
+            (
+                "phases = [{ util-max = 8 }, { run = \"1ms\" }, { util-min = 9, util-max = 10 }]",
+                "t:4:11: `util-min` is more than `util-max` from here on",
+            ),
+            (
+                "policy = \"fifo:3\"\nphases = [{ run = \"1ms\" }, { util-max = 9 }]",
+                "t:5:28: `util-min` (1024 of FIFO and RR) is more than `util-max`",
             ),
             ("phases = [{ run = \"1ms\" }, { group = \"h\" }]", "t:4:28: there is no group `h`"),
             (

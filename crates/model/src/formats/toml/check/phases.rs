@@ -85,10 +85,11 @@ impl Check<'_> {
     /// The groups that steps bring a thread into are there, and its CPUs stay as they are; clamps are in order as they follow each other.
     pub(super) fn clamps_and_groups(&mut self, path: &str, task: &Task) {
         let TaskBody::Phases(phases) = &task.body else { return };
+        self.groups_named(&format!("{path}.phases"), phases);
         // What the last step leaves is there when the next job begins.
-        let mut state = (task.util, is_realtime(task.policy));
+        let mut state = (task.util, task.policy.is_realtime());
         for _ in 0..2 {
-            if self.later(&format!("{path}.phases"), phases, &mut state) {
+            if self.clamps(&format!("{path}.phases"), phases, &mut state) {
                 break;
             }
         }
@@ -114,13 +115,23 @@ impl Check<'_> {
         }
     }
 
-    /// Whether something is wrong with them. `state`: the clamps, and whether the thread is FIFO or RR, before them and then behind them.
-    fn later(&mut self, path: &str, phases: &[Phase], state: &mut (UtilClamp, bool)) -> bool {
+    fn groups_named(&mut self, path: &str, phases: &[Phase]) {
         for (index, phase) in phases.iter().enumerate() {
             let path = format!("{path}.{index}");
             match phase {
                 Phase::Group(Some(group)) => self.named(&path, "group", group),
-                Phase::Become(schedule) => state.1 = is_realtime(schedule.policy),
+                Phase::Loop { phases, .. } => self.groups_named(&format!("{path}.phases"), phases),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether clamps are out of order. `state`: the clamps, and whether the thread is FIFO or RR, before them and then behind them.
+    fn clamps(&mut self, path: &str, phases: &[Phase], state: &mut (UtilClamp, bool)) -> bool {
+        for (index, phase) in phases.iter().enumerate() {
+            let path = format!("{path}.{index}");
+            match phase {
+                Phase::Become(schedule) => state.1 = schedule.policy.is_realtime(),
                 Phase::Clamp(clamp) => {
                     state.0 = clamp.after(state.0);
                     let (util, is_realtime) = *state;
@@ -134,7 +145,7 @@ impl Check<'_> {
                 }
                 Phase::Loop { phases, .. } => {
                     let path = format!("{path}.phases");
-                    if self.later(&path, phases, state) || self.later(&path, phases, state) {
+                    if self.clamps(&path, phases, state) || self.clamps(&path, phases, state) {
                         return true;
                     }
                 }
@@ -277,8 +288,4 @@ impl Check<'_> {
             self.takes_time(&format!("{path}.phases"), phases, all.max(1));
         }
     }
-}
-
-fn is_realtime(policy: PolicySpec) -> bool {
-    matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. })
 }
