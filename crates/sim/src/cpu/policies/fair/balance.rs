@@ -553,5 +553,5 @@ impl Balance {
 }
 
 fn is_idler(hardware: &Hardware, thread: ThreadId) -> bool {
-    hardware.thread(thread).scheduling == Scheduling::Policy(PolicySpec::Idle)
+    matches!(hardware.thread(thread).scheduling, Scheduling::Policy(PolicySpec::Idle))
 }

@@ -30,8 +30,8 @@ impl<R: Rule> Fair<R> {
 
     /// What a CPU found elsewhere comes.
     pub(super) fn take(&mut self, hardware: &mut Hardware, taken: Taken, to: usize) {
-        for thread in taken.threads {
-            self.move_to(hardware, thread, to);
+        for thread in taken.threads.as_slice() {
+            self.move_to(hardware, *thread, to);
         }
         if taken.stops {
             hardware.stop_for(taken.from, to);

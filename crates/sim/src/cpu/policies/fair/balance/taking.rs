@@ -1,5 +1,7 @@
 //! [`Taken`]: which threads go from the busiest CPU to one that looks (`detach_tasks`, `need_active_balance` in `kernel/sched/fair.c`).
 
+use std::slice;
+
 use surety_units::Nanos;
 
 use super::Balance;
@@ -20,11 +22,35 @@ const LOOKED_AT: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cpu::policies::fair) struct Taken {
     pub(in crate::cpu::policies::fair) from: usize,
-    pub(in crate::cpu::policies::fair) threads: Vec<ThreadId>,
+    pub(in crate::cpu::policies::fair) threads: Threads,
     /// Whether the running thread is stopped, so that one can be taken.
     pub(in crate::cpu::policies::fair) stops: bool,
     /// The level at which that was found.
     pub(in crate::cpu::policies::fair) level: usize,
+}
+
+/// Threads that are taken: mostly one, for which nothing is allocated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cpu::policies::fair) enum Threads {
+    One(ThreadId),
+    Several(Vec<ThreadId>),
+}
+
+impl Threads {
+    fn none() -> Threads {
+        Threads::Several(Vec::new())
+    }
+
+    pub(in crate::cpu::policies::fair) fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
+    }
+
+    pub(in crate::cpu::policies::fair) fn as_slice(&self) -> &[ThreadId] {
+        match self {
+            Threads::One(thread) => slice::from_ref(thread),
+            Threads::Several(threads) => threads,
+        }
+    }
 }
 
 /// How often a CPU that balances a domain has failed, and what that is held against.
@@ -68,9 +94,9 @@ impl Balance {
         looks: Looks,
         (busiest, amount): (&Seen, Amount),
         load_of: impl Fn(ThreadId) -> Option<i64>,
-    ) -> Vec<ThreadId> {
+    ) -> Threads {
         if busiest.all < 2 {
-            return Vec::new();
+            return Threads::none();
         }
         let (now, patience) = (hardware.now(), self.patience(to, level));
         let keeps_warm = !patience.in_core && !patience.is_over();
@@ -79,11 +105,18 @@ impl Balance {
             let is_warm = left_at.is_some_and(|at| now - at < WARM) && keeps_warm;
             hardware.current(from) == Some(thread) || !hardware.thread(thread).may_run_on(to) || is_warm
         };
-        if self.cpus[from].wanting.iter().all(|thread| stays(*thread)) {
-            return Vec::new();
+        let stamp = |thread: &ThreadId| self.threads[thread.index()].stamp;
+        let wanting = &self.cpus[from].wanting;
+        if looks == Looks::NewlyIdle && matches!(amount, Amount::Threads(_)) && wanting.len() <= LOOKED_AT {
+            // It takes the first that may come.
+            let come = wanting.iter().copied().filter(|thread| !stays(*thread) && load_of(*thread).is_some());
+            return come.min_by_key(stamp).map_or_else(Threads::none, Threads::One);
         }
-        let mut there = self.cpus[from].wanting.clone();
-        there.sort_unstable_by_key(|thread| self.threads[thread.index()].stamp);
+        if wanting.iter().all(|thread| stays(*thread)) {
+            return Threads::none();
+        }
+        let mut there = wanting.clone();
+        there.sort_unstable_by_key(stamp);
         let (mut taken, mut left) = (Vec::new(), amount);
         for thread in there.into_iter().take(LOOKED_AT) {
             if stays(thread) {
@@ -115,7 +148,7 @@ impl Balance {
                 break;
             }
         }
-        taken
+        Threads::Several(taken)
     }
 
     /// Whether none of several threads of a CPU may come to another.
