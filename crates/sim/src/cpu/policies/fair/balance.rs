@@ -44,7 +44,7 @@ use crate::cpu::places::Places;
 
 use bounds::Bounds;
 pub(super) use imbalance::Looks;
-use imbalance::{CAPACITY, is_reduced};
+use imbalance::CAPACITY;
 use interval::{INTERVALS, LONGEST_BOUND, in_ticks, ticks_of};
 use levels::Levels;
 use newly_idle::NewlyIdle;
@@ -72,8 +72,6 @@ pub(super) struct Balance {
     wanted_cpus: usize,
     /// CPUs that last ran a thread of a more important scheduler: at what their averages of it stand, to be looked at without them.
     outranked: Places,
-    /// CPUs to which those left too little when they last looked.
-    reduced: Places,
     bounds: Bounds,
     /// CPUs that a woken thread looks at, and whether that changes.
     scanned: u64,
@@ -225,7 +223,6 @@ impl Balance {
             by_idlers: Places::none(cpus),
             wanted_cpus: 0,
             outranked: Places::none(cpus),
-            reduced: Places::none(cpus),
             bounds: Bounds::new(cpus),
             scanned: cpus as u64,
             scans_by_use: search.by_use,
@@ -394,15 +391,7 @@ impl Balance {
         self.bounds.change(cpu);
     }
 
-    /// Whether a CPU that looks may take a thread from this one.
-    #[inline]
-    fn gives(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> bool {
-        let is_reduced = || looks.is_idle() && self.reduced.contains(cpu);
-        self.by_several.contains(cpu)
-            || self.by_one.contains(cpu) && (self.runs_other(hardware, cpu) || is_reduced())
-    }
-
-    /// Whether there is such a CPU.
+    /// Whether a CPU has a thread that waits there.
     pub(super) fn is_crowded(&self, hardware: &Hardware) -> bool {
         let sets = &hardware.sets;
         self.wanted_cpus > 0
@@ -468,7 +457,6 @@ impl Balance {
         let state = &mut self.cpus[cpu];
         state.capacity = CAPACITY.saturating_sub(state.outranked.get(now, CAPACITY)).max(1);
         state.capacity_until = ticks + interval;
-        self.reduced.set(cpu, is_reduced(state.capacity));
         self.bounds.change(cpu);
     }
 

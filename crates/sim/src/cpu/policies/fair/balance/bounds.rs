@@ -71,11 +71,8 @@ impl Balance {
             return;
         }
         while let Some(cpu) = self.bounds.changed.pop() {
-            let (state, runs) = (&self.cpus[cpu], &hardware.sets.by_rank()[self.rank.0]);
-            let most = match state.wanting.len() {
+            let most = match self.cpus[cpu].wanting.len() {
                 0 => NOTHING,
-                // It runs there: when it does no more, the CPU has changed.
-                1 if runs.contains(cpu) && !self.reduced.contains(cpu) => NOTHING,
                 fair => figure(self.at_most(cpu, fair, at)),
             };
             self.bounds.ranking.set(cpu, most);

@@ -28,7 +28,7 @@ impl Balance {
         Seen::without_load(state.runnable.at(at, CAPACITY), used, (fair, all), state.capacity)
     }
 
-    /// The busiest CPU but one; of equal ones the next in turn. Of all others there is nothing to take.
+    /// The busiest CPU with a fair thread but one; of equal ones the next in turn. If there is nothing to take from it, nothing is taken.
     fn busiest(
         &self,
         hardware: &Hardware,
@@ -38,7 +38,7 @@ impl Balance {
         let at = Instant::new(hardware.now());
         let totals = self.totals(at);
         let exact = |other: usize| {
-            if other == cpu || left_out.contains(&other) || !self.gives(hardware, other, looks) {
+            if other == cpu || left_out.contains(&other) || self.cpus[other].wanting.is_empty() {
                 return None;
             }
             let seen = self.seen_without_load(hardware, other, at);
