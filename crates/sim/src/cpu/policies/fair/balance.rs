@@ -43,8 +43,8 @@ use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::places::Places;
 
 use bounds::Bounds;
-pub(super) use imbalance::Looks;
 use imbalance::CAPACITY;
+pub(super) use imbalance::Looks;
 use interval::{INTERVALS, LONGEST_BOUND, in_ticks, ticks_of};
 use levels::Levels;
 use newly_idle::NewlyIdle;
