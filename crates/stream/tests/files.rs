@@ -210,7 +210,7 @@ fn many_streams_of_one_station_are_served_and_closed_in_any_order() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Nothing stays locked, mapped or open.
+/// No descriptor of the file stays open.
 #[test]
 fn what_is_closed_is_gone() {
     let directory = tempfile::tempdir().unwrap();
