@@ -71,20 +71,24 @@ impl Balance {
             return;
         }
         while let Some(cpu) = self.bounds.changed.pop() {
+            let runs = &hardware.sets.by_rank()[self.rank.0];
             let most = match self.cpus[cpu].wanting.len() {
                 0 => NOTHING,
-                fair => figure(self.at_most(cpu, fair, at)),
+                // A fair thread that runs there is one of them: when it does no more, the CPU has changed.
+                fair => {
+                    let others = usize::from(!runs.contains(cpu));
+                    figure(self.at_most(cpu, (fair, fair + others), at))
+                }
             };
             self.bounds.ranking.set(cpu, most);
         }
     }
 
-    /// The rank of a CPU at most until the end of the period, whoever looks and whatever else runs there.
-    fn at_most(&self, cpu: usize, fair: usize, at: Instant) -> (Kind, u64) {
+    /// The rank of a CPU with fair threads and threads of all schedulers at most until the end of the period, whoever looks.
+    fn at_most(&self, cpu: usize, threads: (usize, usize), at: Instant) -> (Kind, u64) {
         let state = &self.cpus[cpu];
         let of = |average: &Average| average.at_most_in_period(at, CAPACITY);
-        let seen =
-            Seen::without_load(of(&state.runnable), || of(&state.used), (fair, fair + 1), state.capacity);
+        let seen = Seen::without_load(of(&state.runnable), || of(&state.used), threads, state.capacity);
         let load = || self.load_in_period(cpu, at, self.bounds.total);
         seen.with_load(Looks::NewlyIdle, load).rank(Looks::NewlyIdle)
     }
