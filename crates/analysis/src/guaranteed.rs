@@ -13,7 +13,7 @@ use surety_units::{Bytes, Nanos};
 
 use crate::edf::ReservedThread;
 use crate::serving::{CpuPart, ServedStream, cpu_part};
-use crate::streams::{DiskTerms, Floors, admit, demand, terms};
+use crate::streams::{DiskTerms, Floors, admit, demand, memory_for_buffers, terms};
 
 /// What is known of each guaranteed stream, by its name: the bound on its batches, or why there is none.
 #[derive(Clone, Debug)]
@@ -25,13 +25,15 @@ impl Guaranteed {
         if !workload.streams.iter().any(Stream::is_reserved) {
             return Guaranteed(BTreeMap::new());
         }
-        let ahead = |stream: &&Stream| stream.batch.is_some();
-        let served: Vec<ServedStream<'_>> = workload
-            .streams
-            .iter()
-            .filter(ahead)
-            .map(|stream| (stream, stream.batch.map_or(0, |bytes| bytes.0)))
-            .collect();
+        // A promise that nothing guarantees says nothing of how far batches are apart.
+        let bare = |stream: &Stream| match stream.is_reserved() {
+            true => stream.clone(),
+            false => Stream { promises: Vec::new(), ..stream.clone() },
+        };
+        let ahead: Vec<Stream> =
+            workload.streams.iter().filter(|stream| stream.batch.is_some()).map(bare).collect();
+        let served: Vec<ServedStream<'_>> =
+            ahead.iter().map(|stream| (stream, stream.batch.map_or(0, |bytes| bytes.0))).collect();
         let is_reserved = |name: &str| workload.task(name).is_some_and(|task| task.reservation.is_some());
         let cpu = cpu_part(&served, threads, workload, platform, is_reserved);
         let mut found = BTreeMap::new();
@@ -77,22 +79,23 @@ fn bound(
     (platform, cpu): (&Platform, &CpuPart),
 ) -> Result<Nanos, String> {
     let here: Vec<&Stream> =
-        workload.streams.iter().filter(|other| other.batch.is_some() && other.disk == stream.disk).collect();
+        workload.streams.iter().filter(|other| other.goes_first() && other.disk == stream.disk).collect();
     if let Some(other) = here.iter().find(|other| other.mode == BatchMode::Longest) {
         return Err(format!(
             "stream {} has `mode = \"longest\"` and does not ask as soon as it may",
             other.name
         ));
     }
-    let found = terms(workload, disk, platform, |other| other.batch.is_some())?;
+    let found = terms(workload, disk, platform, Stream::goes_first)?;
     let demands: Vec<_> = here.iter().map(|other| demand(other)).collect();
     let found = DiskTerms { cpu: cpu.within, asks: cpu.asks, ..found };
-    let admission = admit(&demands, &found, &Floors::default()).map_err(|refused| {
+    let floors = Floors { memory: Some(memory_for_buffers(platform)), ..Floors::default() };
+    let admission = admit(&demands, &found, &floors).map_err(|refused| {
         let who = here.get(refused.stream).map_or("", |other| other.name.as_str());
         format!("disk {}: stream {who}: {}", disk.name, refused.why)
     })?;
     let place = here.iter().position(|other| other.name == stream.name);
-    let given = place.and_then(|place| admission.streams.get(place)).ok_or("it fetches no batches")?;
+    let given = place.and_then(|place| admission.streams.get(place)).ok_or("it is at best effort")?;
     let most = given.at_start.max(given.latency).saturating_add(cpu.within);
     match stream.bound {
         Some(bound) if bound < most => {

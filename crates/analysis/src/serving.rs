@@ -245,8 +245,8 @@ impl Span<'_> {
         let planned = |disk: &Option<String>| {
             self.streams.iter().any(|(other, _)| other.disk == *disk && !other.promises.is_empty())
         };
-        let mut others = match self.streams.iter().all(|(stream, _)| stream.overlap && planned(&stream.disk))
-        {
+        let two = |stream: &Stream| stream.overlap && stream.goes_first() && planned(&stream.disk);
+        let mut others = match self.streams.iter().all(|(stream, _)| two(stream)) {
             true => taken_two_at_a_time(self.streams, span * 2),
             false => taken(self.streams, span * 2),
         };

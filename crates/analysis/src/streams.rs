@@ -108,7 +108,7 @@ use surety_units::{Bytes, Nanos, Rate};
 pub use nearest::{Nearest, Slower, nearest};
 pub use overlap::last_request;
 pub use surety_model::playout::Level;
-pub use terms::{CPU, ORDER, demand, terms};
+pub use terms::{CPU, ORDER, demand, memory_for_buffers, terms};
 
 /// Batches are multiples of a page.
 pub const PAGE: u64 = 4096;
@@ -126,6 +126,8 @@ pub struct StreamDemand {
     pub access: u64,
     /// Bytes of a batch; `None`: it is chosen, the smallest that will do.
     pub batch: Option<u64>,
+    /// Bytes of the longest batch that may be chosen: its file has no more.
+    pub longest: Option<u64>,
     /// What its credit allows beyond one batch, as a time at its rate.
     pub jitter: Nanos,
     /// Bytes of its buffer; `None`: as many as are needed.
@@ -134,6 +136,13 @@ pub struct StreamDemand {
     pub deadline: Option<Nanos>,
     /// Whether two of its batches are in the block layer at a time, and it begins with credit for one.
     pub overlap: bool,
+}
+
+impl StreamDemand {
+    /// Bytes of its batches, where so many are chosen for all.
+    fn batch_of(&self, chosen: u64) -> u64 {
+        self.batch.unwrap_or_else(|| self.longest.map_or(chosen, |longest| chosen.min(longest)))
+    }
 }
 
 /// In which order the block layer serves what streams ask for.
@@ -207,7 +216,7 @@ impl DiskTerms {
 pub struct Floors {
     /// Best effort is to have so much, in requests of the longest kind.
     pub best_effort: Rate,
-    /// All buffers have at most so many bytes.
+    /// All buffers have at most so many bytes, in whole batches.
     pub memory: Option<u64>,
 }
 
@@ -243,7 +252,7 @@ pub struct Admission {
     pub share: u64,
     /// What is left to best effort in the long run, in requests of the longest kind.
     pub best_effort: Rate,
-    /// Bytes of all buffers.
+    /// Bytes of all buffers, in whole batches.
     pub memory: u64,
 }
 
@@ -266,8 +275,8 @@ pub enum Why {
     Late { takes: Nanos, limit: Nanos },
     /// The queue has so many requests, and needs more.
     Requests { needed: u64, has: u64 },
-    /// All buffers have so many bytes.
-    Memory(u64),
+    /// All buffers have so many bytes, in whole batches, and may have fewer.
+    Memory { needed: u64, has: u64 },
     /// Two batches of a stream at a time leave best effort no gap only under conditions, of which this one does not hold.
     Overlap(Gap),
 }
@@ -322,7 +331,12 @@ impl fmt::Display for Why {
                 f,
                 "the queue has {has} requests, of which best effort and streams may want {needed} at once: a batch might wait for one"
             ),
-            Why::Memory(bytes) => write!(f, "buffers would take {} of memory", Bytes(*bytes)),
+            Why::Memory { needed, has } => write!(
+                f,
+                "buffers would take {} of memory, which is locked, and may have {}",
+                Bytes(*needed),
+                Bytes(*has)
+            ),
             Why::Overlap(gap) => write!(f, "two of its batches at a time do not keep best effort out: {gap}"),
         }
     }
@@ -369,7 +383,7 @@ pub fn admit(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Res
     }
     let mut refused: Option<Refused> = None;
     for chosen in sizes::candidates(demands) {
-        let batches: Vec<u64> = demands.iter().map(|demand| demand.batch.unwrap_or(chosen)).collect();
+        let batches: Vec<u64> = demands.iter().map(|demand| demand.batch_of(chosen)).collect();
         match with_batches(demands, &batches, disk, floors) {
             Ok(admission) => return Ok(admission),
             // A batch too small for the bandwidth says less than one that is refused for another reason.
@@ -420,10 +434,11 @@ fn with_batches(
         streams.push(set.admit(place).map_err(|why| Refused { stream: place, why })?);
     }
     let memory = demands.iter().zip(&streams).fold(0u64, |sum, (demand, stream)| {
-        sum.saturating_add(stream.buffer.saturating_mul(demand.count.into()))
+        let whole = stream.buffer.div_ceil(stream.batch.max(1)).saturating_mul(stream.batch);
+        sum.saturating_add(whole.saturating_mul(demand.count.into()))
     });
-    if floors.memory.is_some_and(|most| memory > most) {
-        return Err(Refused { stream: largest, why: Why::Memory(memory) });
+    if let Some(has) = floors.memory.filter(|has| memory > *has) {
+        return Err(Refused { stream: largest, why: Why::Memory { needed: memory, has } });
     }
     Ok(Admission { streams, blocking: set.blocking(), share, best_effort, memory })
 }

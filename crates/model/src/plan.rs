@@ -9,7 +9,7 @@ use surety_units::{Bandwidth, Bytes, CpuSet, Nanos};
 use crate::platform::{FairServer, Platform};
 use crate::promise::Promise;
 use crate::reservation::{DiskReservation, Reservation};
-use crate::workload::{Disk, IoPriority, Workload};
+use crate::workload::{Disk, IoPriority, Stream, Workload};
 
 /// Reservations for the activities of one workload on one platform. Its JSON form is `surety.plan/1`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -302,18 +302,22 @@ impl Plan {
                 stream.bound = Some(reservation.bound);
             }
         }
-        // A stream that was refused beside those that are guaranteed does not go before best effort.
-        let disks: Vec<String> = self.disks.iter().map(|planned| planned.disk.clone()).collect();
-        for stream in reserved.streams.iter_mut().filter(|stream| stream.batch.is_some()) {
-            let is_refused = self.refusals.iter().any(|refusal| refusal.activity == stream.name);
-            if is_refused && stream.disk.as_ref().is_some_and(|disk| disks.contains(disk)) {
-                stream.io_priority = Some(IoPriority::BestEffort(4));
-            }
+        for stream in reserved.streams.iter_mut().filter(|stream| self.refuses(stream)) {
+            stream.lower();
         }
         for planned in &self.disks {
             reserved.disks.iter_mut().filter(|d| d.name == planned.disk).for_each(|disk| planned.set(disk));
         }
         reserved
+    }
+
+    /// Whether a stream has a promise, is on a disk with guaranteed ones and is none of them: it does not go before best effort. This does
+    /// not depend on what the file says of refusals.
+    fn refuses(&self, stream: &Stream) -> bool {
+        let is_here = |planned: &PlannedDisk| stream.disk.as_ref() == Some(&planned.disk);
+        !stream.promises.is_empty()
+            && self.stream_of(&stream.name).is_none()
+            && self.disks.iter().any(is_here)
     }
 
     /// Sum of the reservations' bandwidths; `None` when the exact sum does not fit.

@@ -12,14 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use surety_analysis::foundation::ReservedThread;
 use surety_analysis::serving::{CpuPart, ServedStream, cpu_part};
-use surety_analysis::streams::{Admission, DiskTerms, Floors, Level, Nearest, StreamDemand, admit, nearest};
+use surety_analysis::streams::{
+    Admission, DiskTerms, Floors, Level, Nearest, StreamDemand, admit, memory_for_buffers, nearest,
+};
 use surety_model::formats::toml;
 use surety_model::plan::{PlannedDisk, PlannedStream};
 use surety_model::platform::{DiskDriver, Platform};
-use surety_model::playout::AHEAD;
+use surety_model::playout::{AHEAD, buffer_of};
 use surety_model::promise::{Comparison, Metric, Promise};
 use surety_model::reservation::DiskReservation;
-use surety_model::workload::{BatchMode, Disk, Stream, Workload};
+use surety_model::workload::{BatchMode, Disk, IoPriority, Stream, Workload};
 use surety_units::{Bytes, Nanos, Rate};
 
 use crate::refusal::Refused;
@@ -137,9 +139,15 @@ pub(crate) fn plan_streams(
     }
     let two = with_overlap((workload, platform), threads, &asked, true, unasked);
     let order = |planned: &PlannedStreams| (Reverse(planned.streams.len()), planned.memory(workload));
-    // What is refused alone for having two at a time is told why it is with one.
-    let refuses_more = !two.refused.is_empty() && two.streams.len() <= one.streams.len();
-    if order(&two) < order(&one) && !refuses_more { two } else { one }
+    let names =
+        |of: &PlannedStreams| of.refused.iter().map(|(name, ..)| name.clone()).collect::<BTreeSet<_>>();
+    if order(&two) >= order(&one) || !names(&two).is_subset(&names(&one)) {
+        return one;
+    }
+    // What is refused either way is told why it is with one at a time, which is what the workload asked for.
+    let still = names(&two);
+    let refused = one.refused.into_iter().filter(|(name, ..)| still.contains(name)).collect();
+    PlannedStreams { refused, ..two }
 }
 
 /// Plans what is asked with two batches of each stream in the block layer, or as the workload says.
@@ -158,13 +166,21 @@ fn with_overlap(
     };
     let mut assumed: BTreeMap<String, (u64, Nanos)> = served.iter().map(first).collect();
     let bare: Vec<ReservedThread> = threads.iter().map(|(_, thread)| *thread).collect();
+    // What is refused runs as it would without its promise, and its batches are as many as it has credit for.
+    let mut lowered: BTreeSet<String> = unasked.refused.iter().map(|(name, ..)| name.clone()).collect();
     for _ in 0..ROUNDS {
-        let with_jitter = |s: &&Stream| Stream {
-            jitter: Some(assumed[&s.name].1),
-            overlap: s.overlap || overlap,
-            ..Stream::clone(s)
+        let as_served = |s: &&Stream| {
+            let (batch, jitter) = assumed[&s.name];
+            let mut stream = Stream { batch: Some(Bytes(batch)), jitter: Some(jitter), ..Stream::clone(s) };
+            if lowered.contains(&s.name) {
+                lower(&mut stream);
+            } else if is_asked(s) {
+                stream.overlap |= overlap;
+                stream.io_priority = Some(IoPriority::Realtime(0));
+            }
+            stream
         };
-        let set: Vec<Stream> = served.iter().map(with_jitter).collect();
+        let set: Vec<Stream> = served.iter().map(as_served).collect();
         let with: Vec<ServedStream<'_>> =
             set.iter().map(|stream| (stream, assumed[&stream.name].0)).collect();
         let is_reserved = |name: &str| threads.iter().any(|(planned, _)| planned == name);
@@ -177,7 +193,13 @@ fn with_overlap(
             }
         };
         let found = on_all_disks((workload, platform), asked, (&cpu, overlap), unasked.clone());
+        let fetched = |name: &String| served.iter().any(|s| s.name == *name && s.batch.is_some());
+        let refused: Vec<String> =
+            found.refused.iter().map(|(name, ..)| name.clone()).filter(fetched).collect();
         let mut takes_more = false;
+        for name in refused {
+            takes_more |= lowered.insert(name) && set.iter().all(|stream| stream.overlap);
+        }
         for planned in &found.streams {
             let Some((batch, jitter)) = assumed.get_mut(&planned.activity) else { continue };
             let (chosen, saved) = (planned.reservation.batch.0, planned.reservation.jitter);
@@ -198,6 +220,37 @@ fn is_on(stream: &Stream, disk: &Disk) -> bool {
     stream.disk.as_deref() == Some(disk.name.as_str())
 }
 
+/// Bytes of the buffers of a stream that has a batch of its own, in whole batches.
+fn buffers_of(stream: &Stream) -> u64 {
+    let batch = stream.batch.map_or(0, |bytes| bytes.0);
+    if batch == 0 {
+        return 0;
+    }
+    buffer_of(stream, batch).div_ceil(batch).saturating_mul(batch).saturating_mul(stream.count.into())
+}
+
+/// Bytes of the buffers of streams that are not asked for and do not go first on a disk, where they are counted as the asked ones are.
+fn unasked_memory(workload: &Workload, asked: &[&Stream], disk: &Disk) -> u64 {
+    let is_other = |stream: &&Stream| {
+        let is_counted = is_on(stream, disk) && stream.goes_first() && stream.promises.is_empty();
+        !is_counted && asked.iter().all(|asked| asked.name != stream.name)
+    };
+    workload.streams.iter().filter(is_other).map(buffers_of).fold(0, u64::saturating_add)
+}
+
+/// A stream that is refused, as it runs beside those that are not: as one that asks for nothing.
+fn lower(stream: &mut Stream) {
+    stream.promises.clear();
+    stream.lower();
+}
+
+/// A workload with some streams refused.
+fn with_lowered(workload: &Workload, is_refused: impl Fn(&Stream) -> bool) -> Workload {
+    let mut lowered = workload.clone();
+    lowered.streams.iter_mut().filter(|stream| is_refused(stream)).for_each(lower);
+    lowered
+}
+
 /// Plans what is asked of each disk.
 fn on_all_disks(
     (workload, platform): (&Workload, &Platform),
@@ -206,28 +259,21 @@ fn on_all_disks(
     mut found: PlannedStreams,
 ) -> PlannedStreams {
     for disk in &workload.disks {
-        let here: Vec<&Stream> = asked.iter().copied().filter(|stream| is_on(stream, disk)).collect();
-        if here.is_empty() {
+        let names: BTreeSet<&str> =
+            asked.iter().filter(|stream| is_on(stream, disk)).map(|stream| stream.name.as_str()).collect();
+        if names.is_empty() {
             continue;
         }
-        let names: BTreeSet<&str> = here.iter().map(|stream| stream.name.as_str()).collect();
-        let question = Question { workload, platform, here: &here, names: &names, cpu, overlap };
-        let inside = |disk: &Disk| question.terms(disk).ok().map(|terms| terms.inside);
-        let mut best: Option<PlannedStreams> = None;
-        for candidate in candidates(workload, (disk, overlap), inside) {
-            let answer = question.answer(&candidate);
-            let is_whole = answer.refused.is_empty();
-            if best.as_ref().is_none_or(|best| answer.streams.len() > best.streams.len()) {
-                best = Some(answer);
-            }
-            if is_whole {
-                break;
-            }
+        // Of one machine's memory, what the disks before leave, and streams that nobody asks a guarantee for.
+        let taken = found.memory(workload).saturating_add(unasked_memory(workload, asked, disk));
+        let memory = memory_for_buffers(platform).saturating_sub(taken);
+        let set = Asked { workload, platform, disk, names, memory, cpu, overlap };
+        let (answer, refused) = set.settled();
+        found.streams.extend(answer.streams);
+        found.disks.extend(answer.disk);
+        for (name, why) in &refused {
+            asked.iter().filter(|stream| stream.name == *name).for_each(|stream| found.refuse(stream, why));
         }
-        let best = best.unwrap_or_default();
-        found.streams.extend(best.streams);
-        found.disks.extend(best.disks);
-        found.refused.extend(best.refused);
     }
     if !found.streams.is_empty() {
         found.asked = Some(asked_of(workload));
@@ -255,71 +301,192 @@ fn excerpt(workload: &Workload) -> Workload {
     part
 }
 
-/// What is asked of one disk.
-struct Question<'a> {
+/// What is asked of one disk, by the names of the streams.
+struct Asked<'a> {
     workload: &'a Workload,
     platform: &'a Platform,
-    /// The streams that are to be planned, and their names.
-    here: &'a [&'a Stream],
-    names: &'a BTreeSet<&'a str>,
+    disk: &'a Disk,
+    names: BTreeSet<&'a str>,
+    /// Bytes that all buffers may have.
+    memory: u64,
     cpu: &'a CpuPart,
     /// Whether they have two batches in the block layer.
     overlap: bool,
 }
 
+/// What streams get of a disk.
+#[derive(Default)]
+struct Answer {
+    streams: Vec<PlannedStream>,
+    /// How it is set, where there are any.
+    disk: Option<PlannedDisk>,
+    /// Who gets nothing, and why.
+    refused: Vec<(String, Refused)>,
+}
+
+impl Asked<'_> {
+    /// What the streams get, and who is refused. Those that are refused run on at best effort, beside which the others have to be admitted: each round refuses one more at least, or
+    /// nobody, and then it is settled.
+    fn settled(&self) -> (Answer, Vec<(String, Refused)>) {
+        let mut refused: Vec<(String, Refused)> = Vec::new();
+        loop {
+            let left: BTreeSet<&str> = self
+                .names
+                .iter()
+                .filter(|name| refused.iter().all(|(other, _)| other != **name))
+                .copied()
+                .collect();
+            let lowered = self.lowered(&left);
+            let beside: Vec<&str> = refused.iter().map(|(name, _)| name.as_str()).collect();
+            let (candidate, answer) = self.best(&lowered, &left, &beside);
+            let is_settled = answer.refused.is_empty();
+            refused.extend(answer.refused.iter().cloned());
+            if is_settled || refused.len() == self.names.len() {
+                let answer = if is_settled { answer } else { Answer::default() };
+                if let Some(candidate) = &candidate {
+                    self.name_nearest(&answer, candidate, &mut refused);
+                }
+                return (answer, refused);
+            }
+        }
+    }
+
+    /// The workload with all streams of the disk refused that have a promise and are not `left`.
+    fn lowered(&self, left: &BTreeSet<&str>) -> Workload {
+        let is_refused = |stream: &Stream| {
+            is_on(stream, self.disk) && !stream.promises.is_empty() && !left.contains(stream.name.as_str())
+        };
+        with_lowered(self.workload, is_refused)
+    }
+
+    /// The setting of the disk that admits most of the streams that are `left`.
+    fn best(
+        &self,
+        lowered: &Workload,
+        left: &BTreeSet<&str>,
+        beside: &[&str],
+    ) -> (Option<Candidate>, Answer) {
+        let question = self.question(lowered, left);
+        let inside = |disk: &Disk| question.terms(disk).ok().map(|terms| terms.inside);
+        let mut best: Option<(Candidate, Answer)> = None;
+        for candidate in candidates(lowered, (self.disk, self.overlap), inside) {
+            let answer = question.answer(&candidate, beside);
+            let is_whole = answer.refused.is_empty();
+            let fewer = |(_, best): &(Candidate, Answer)| answer.refused.len() < best.refused.len();
+            if best.as_ref().is_none_or(fewer) {
+                best = Some((candidate, answer));
+            }
+            if is_whole {
+                break;
+            }
+        }
+        match best {
+            Some((candidate, answer)) => (Some(candidate), answer),
+            None => (None, Answer::default()),
+        }
+    }
+
+    fn question<'q>(&'q self, lowered: &'q Workload, left: &'q BTreeSet<&'q str>) -> Question<'q> {
+        let here = lowered.streams.iter().filter(|stream| left.contains(stream.name.as_str())).collect();
+        // Those that are refused here and have a batch have their buffers all the same.
+        let is_lowered =
+            |s: &&Stream| self.names.contains(s.name.as_str()) && !left.contains(s.name.as_str());
+        let buffers = lowered.streams.iter().filter(is_lowered).map(buffers_of).fold(0, u64::saturating_add);
+        let Asked { platform, cpu, overlap, .. } = *self;
+        let memory = self.memory.saturating_sub(buffers);
+        Question { workload: lowered, platform, here, names: left, memory, cpu, overlap }
+    }
+
+    /// Says of each refused stream what would be admitted beside those that are admitted and those that are refused besides.
+    fn name_nearest(&self, answer: &Answer, candidate: &Candidate, refused: &mut [(String, Refused)]) {
+        for (name, why) in refused {
+            let names = answer.streams.iter().map(|planned| planned.activity.as_str());
+            let with: BTreeSet<&str> = names.chain([name.as_str()]).collect();
+            let lowered = self.lowered(&with);
+            let question = self.question(&lowered, &with);
+            why.nearest = question.nearest(name, &candidate.disk);
+        }
+    }
+}
+
+/// What is asked of one disk in a round.
+struct Question<'a> {
+    /// Streams that are refused ask for nothing in it.
+    workload: &'a Workload,
+    platform: &'a Platform,
+    /// The streams that are to be planned, and their names.
+    here: Vec<&'a Stream>,
+    names: &'a BTreeSet<&'a str>,
+    memory: u64,
+    cpu: &'a CpuPart,
+    overlap: bool,
+}
+
 impl Question<'_> {
     fn terms(&self, disk: &Disk) -> Result<DiskTerms, String> {
-        let is_first = |stream: &Stream| stream.batch.is_some() || self.names.contains(stream.name.as_str());
+        let is_first = |stream: &Stream| stream.goes_first() || self.names.contains(stream.name.as_str());
         let found = terms(self.workload, disk, self.platform, is_first)?;
         Ok(DiskTerms { cpu: self.cpu.within, asks: self.cpu.asks, ..found })
     }
 
-    /// What the streams get of it, set in one way.
-    fn answer(&self, candidate: &Candidate) -> PlannedStreams {
-        let (mut answer, disk) = (PlannedStreams::default(), &candidate.disk);
-        let disk_terms = match self.terms(disk) {
+    /// What else is to hold.
+    fn floors(&self, terms: &DiskTerms) -> Floors {
+        Floors { best_effort: floor(terms), memory: Some(self.memory) }
+    }
+
+    /// Others that are fetched in batches go before best effort, too.
+    fn others(&self, disk: &Disk) -> Vec<&Stream> {
+        let is_other =
+            |s: &&Stream| is_on(s, disk) && s.goes_first() && !self.names.contains(s.name.as_str());
+        self.workload.streams.iter().filter(is_other).collect()
+    }
+
+    /// What the streams get of it, set in one way: all of them, or who is refused. `beside` were refused before.
+    fn answer(&self, candidate: &Candidate, beside: &[&str]) -> Answer {
+        let (mut answer, disk) = (Answer::default(), &candidate.disk);
+        let terms = match self.terms(disk) {
             Ok(found) => found,
             Err(why) => {
                 let level = Level::Scheduled;
                 let because = format!("disk {}: {why}; without a bound it is at most {level}", disk.name);
-                self.here.iter().for_each(|stream| answer.refuse(stream, &Refused::plainly(because.clone())));
+                let refused = Refused::plainly(because);
+                answer.refused = self.here.iter().map(|s| (s.name.clone(), refused.clone())).collect();
                 return answer;
             }
         };
-        let floors = Floors { best_effort: floor(&disk_terms), memory: None };
-        // Others that are fetched in batches go before best effort, too.
-        let mut taken: Vec<&Stream> = self.workload.streams.iter().filter(|s| is_on(s, disk)).collect();
-        taken.retain(|stream| stream.batch.is_some() && !self.names.contains(stream.name.as_str()));
-        let found = match self.all(&taken, &disk_terms, &floors) {
-            Some((admission, jitter)) => {
-                taken.extend(self.here);
-                Some((admission, jitter))
-            }
-            None => {
-                let admission = self.one_by_one(&mut taken, (disk, &disk_terms, &floors), &mut answer);
-                admission.map(|admission| (admission, AHEAD))
-            }
+        let floors = self.floors(&terms);
+        let mut taken = self.others(disk);
+        let Some((admission, jitter)) = self.all(&taken, &terms, &floors) else {
+            answer.refused = self.one_by_one(taken, (disk, &terms, &floors), beside);
+            return answer;
         };
-        let Some((admission, jitter)) = found else { return answer };
+        taken.extend(&self.here);
         for (stream, given) in taken.iter().zip(&admission.streams) {
             if self.names.contains(stream.name.as_str()) {
                 let (jitter, overlap) = (stream.jitter.unwrap_or(jitter), stream.overlap || self.overlap);
-                let (terms, admission, cpu) = (&disk_terms, &admission, self.cpu);
-                answer.streams.push(reserved(
-                    stream,
-                    disk,
-                    &Granted { terms, cpu, admission, given, jitter, overlap },
-                ));
+                let (terms, admission, cpu) = (&terms, &admission, self.cpu);
+                let granted = Granted { terms, cpu, admission, given, jitter, overlap };
+                answer.streams.push(reserved(stream, disk, &granted));
             }
         }
-        answer.disks.push(candidate.planned());
+        answer.disk = Some(candidate.planned());
         answer
+    }
+
+    /// What would be admitted of a stream instead, beside the others.
+    fn nearest(&self, name: &str, disk: &Disk) -> Vec<String> {
+        let Ok(terms) = self.terms(disk) else { return Vec::new() };
+        let mut all = self.others(disk);
+        all.extend(&self.here);
+        let demands: Vec<StreamDemand> = all.iter().map(|stream| self.demand(stream, AHEAD)).collect();
+        let place = all.iter().position(|stream| stream.name == name);
+        place.map_or(Vec::new(), |place| in_words(&nearest(&demands, place, &terms, &self.floors(&terms))))
     }
 
     /// All streams beside those of `first`, with the jitter of those that have none of their own: of the ones that will do, with the least memory,
     /// and of these with the least bound. A stream that may save more time of its rate makes up for longer batches, and asks for more at once.
     fn all(&self, first: &[&Stream], terms: &DiskTerms, floors: &Floors) -> Option<(Admission, Nanos)> {
-        let all: Vec<&Stream> = first.iter().chain(self.here).copied().collect();
+        let all: Vec<&Stream> = first.iter().chain(&self.here).copied().collect();
         let admitted = |jitter: &Nanos| {
             let demands: Vec<StreamDemand> = all.iter().map(|stream| self.demand(stream, *jitter)).collect();
             admit(&demands, terms, floors).ok().map(|admission| (admission, *jitter))
@@ -346,31 +513,31 @@ impl Question<'_> {
         StreamDemand { jitter, overlap: asked.overlap || self.overlap, ..asked }
     }
 
-    /// One stream after the other beside those that are `taken`, which it joins where it is admitted.
+    /// One stream after the other beside those that are `taken`, which it joins where it is admitted: who is refused.
     fn one_by_one<'s>(
         &'s self,
-        taken: &mut Vec<&'s Stream>,
+        mut taken: Vec<&'s Stream>,
         (disk, terms, floors): (&Disk, &DiskTerms, &Floors),
-        answer: &mut PlannedStreams,
-    ) -> Option<Admission> {
-        let mut admission = None;
-        for stream in self.here {
+        beside: &[&str],
+    ) -> Vec<(String, Refused)> {
+        let mut refused = Vec::new();
+        let with = match beside {
+            [] => String::new(),
+            names => format!(", with {} at best effort", names.join(", ")),
+        };
+        for stream in &self.here {
             taken.push(stream);
             let demands: Vec<StreamDemand> = taken.iter().map(|stream| self.demand(stream, AHEAD)).collect();
-            match admit(&demands, terms, floors) {
-                Ok(all) => admission = Some(all),
-                Err(why) => {
-                    let found = nearest(&demands, demands.len() - 1, terms, floors);
-                    let who = taken.get(why.stream).map_or("", |stream| stream.name.as_str());
-                    let of =
-                        if who == stream.name { String::new() } else { format!("beside it, stream {who}: ") };
-                    let refused = Refused::plainly(format!("disk {}: {of}{}", disk.name, why.why));
-                    answer.refuse(stream, &Refused { nearest: in_words(&found), ..refused });
-                    taken.pop();
-                }
+            if let Err(why) = admit(&demands, terms, floors) {
+                let who = taken.get(why.stream).map_or("", |stream| stream.name.as_str());
+                let of =
+                    if who == stream.name { String::new() } else { format!("beside it, stream {who}: ") };
+                let because = format!("disk {}{with}: {of}{}", disk.name, why.why);
+                refused.push((stream.name.clone(), Refused::plainly(because)));
+                taken.pop();
             }
         }
-        admission
+        refused
     }
 }
 

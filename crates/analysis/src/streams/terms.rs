@@ -12,8 +12,10 @@ use surety_device::profile::Profile;
 use surety_device::worst::{Asked, Writes};
 use surety_model::platform::{DiskDriver, Platform};
 use surety_model::playout::jitter_of;
-use surety_model::workload::{BatchMode, Direction, Disk, FileUse, IoPriority, Load, Stream, Workload};
-use surety_units::Nanos;
+use surety_model::workload::{
+    BatchMode, Direction, Disk, FileUse, IoPriority, Load, Stream, StreamFile, Workload,
+};
+use surety_units::{Bytes, Nanos};
 
 use super::{DiskTerms, PAGE, Service, StreamDemand};
 
@@ -28,6 +30,14 @@ const NEVER: u64 = 3_600_000;
 /// With these mq-deadline goes from one request to the next by its queues, and takes the oldest as one that has expired (`__dd_dispatch_request`: no
 /// batches, and `deadline_check_fifo`). Batches of one are no order: looking for aged requests of other classes begins a batch, which then goes on upwards.
 pub const ORDER: [(&str, u64); 3] = [("fifo_batch", 0), ("read_expire", 0), ("write_expire", 0)];
+
+/// What memory of a machine is taken to be on which nobody looked.
+const MEMORY: Bytes = Bytes(2 << 30);
+
+/// Bytes that all buffers of streams may have on a machine, for they are locked: half of its memory, which is taken to be 2 GiB where nobody looked.
+pub fn memory_for_buffers(platform: &Platform) -> u64 {
+    platform.memory.unwrap_or(MEMORY).0 / 2
+}
 
 /// Best effort on a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +70,10 @@ pub fn demand(stream: &Stream) -> StreamDemand {
         direction: stream.direction,
         access: stream.access_bytes(),
         batch: stream.batch.map(|bytes| bytes.0),
+        longest: match stream.file {
+            StreamFile::Make(size) => Some((size.0 / PAGE * PAGE).max(PAGE)),
+            StreamFile::Path(_) => None,
+        },
         jitter: jitter_of(stream),
         buffer: stream.buffer.map(|bytes| bytes.0),
         deadline: promised,
@@ -158,6 +172,16 @@ fn objection(workload: &Workload, disk: &Disk, guaranteed: &impl Fn(&Stream) -> 
         let name = &stream.name;
         return Some(format!(
             "stream {name} asks for all of its buffer at once: leave out `mode = \"longest\"`"
+        ));
+    }
+    let is_larger = |s: &&Stream| match (s.batch, &s.file) {
+        (Some(batch), StreamFile::Make(size)) => batch > *size,
+        _ => false,
+    };
+    if let Some(stream) = here().find(is_larger) {
+        return Some(format!(
+            "stream {} has a `batch` that is larger than its file; make it smaller",
+            stream.name
         ));
     }
     let writer = here().find(|s| s.direction == Direction::Write && guaranteed(s));
@@ -262,19 +286,12 @@ fn beside(
     for load in workload.loads.iter().filter(|load| is_here(&load.disk)) {
         is_flushed |= of_load(&mut found, load, largest, cpus)?;
     }
-    for stream in workload.streams.iter().filter(|stream| is_here(&stream.disk) && !guaranteed(stream)) {
-        if matches!(stream.io_priority, Some(IoPriority::Realtime(_))) {
-            return Err(format!("stream {} has realtime I/O priority and no `batch`", stream.name));
-        }
-        let each = stream.access_bytes().div_ceil(largest) + 1;
-        match stream.direction {
-            Direction::Read => found.requests += each.max(WINDOWS) * u64::from(stream.count),
-            Direction::Write => {
-                found.writing(each * u64::from(stream.count), PAGE);
-                found.flushing += u64::from(stream.count);
-            }
-        }
+    let plain: Vec<&Stream> =
+        workload.streams.iter().filter(|stream| is_here(&stream.disk) && !guaranteed(stream)).collect();
+    for stream in plain.iter().filter(|stream| stream.batch.is_none()) {
+        is_flushed |= of_plain(&mut found, stream, largest)?;
     }
+    of_batches(&mut found, &plain, largest);
     // Each write of a stream changes its inode, which the flusher writes later.
     let is_writer = |s: &&Stream| is_here(&s.disk) && guaranteed(s) && s.direction == Direction::Write;
     for stream in workload.streams.iter().filter(is_writer) {
@@ -288,11 +305,55 @@ fn beside(
     Ok(found)
 }
 
+/// Adds what a stream asks for that is read or written one access at a time; whether it leaves pages to the flusher, as accesses do that are not whole pages.
+fn of_plain(found: &mut Beside, stream: &Stream, largest: u64) -> Result<bool, String> {
+    if matches!(stream.io_priority, Some(IoPriority::Realtime(_))) {
+        return Err(format!("stream {} has realtime I/O priority and no `batch`", stream.name));
+    }
+    let (access, count) = (stream.access_bytes(), u64::from(stream.count));
+    let each = access.div_ceil(largest) + 1;
+    if stream.direction == Direction::Read {
+        found.requests += each.max(WINDOWS) * count;
+        return Ok(false);
+    }
+    found.writing(each * count, PAGE);
+    found.flushing += count;
+    // It begins its file again.
+    found.overlap = true;
+    Ok(!access.is_multiple_of(PAGE))
+}
+
+/// Adds what streams ask for that are fetched in batches at best effort. Those of one I/O priority have a thread with two batches in the device at most
+/// (`surety_stream::Station`); with a bound, or where they overlap, each has its own.
+fn of_batches(found: &mut Beside, plain: &[&Stream], largest: u64) {
+    let mut threads: BTreeMap<String, Vec<&Stream>> = BTreeMap::new();
+    for stream in plain.iter().filter(|stream| stream.batch.is_some()) {
+        threads.entry(format!("{:?}", stream.io_priority)).or_default().push(stream);
+    }
+    let each = |stream: &Stream| stream.batch.map_or(0, |batch| batch.0.div_ceil(largest) + 1);
+    for streams in threads.values() {
+        let all = streams.iter().map(|s| each(s) * u64::from(s.count) * if s.overlap { 2 } else { 1 }).sum();
+        let two = streams.iter().map(|s| each(s)).max().unwrap_or(0) * 2;
+        let is_apart = streams.iter().any(|stream| stream.overlap || stream.bound.is_some());
+        let requests = if is_apart { all } else { two.min(all) };
+        let writers = streams.iter().filter(|stream| stream.direction == Direction::Write);
+        match writers.map(|stream| u64::from(stream.count)).sum() {
+            0 => found.requests += requests,
+            writers => {
+                found.writing(requests, PAGE);
+                found.flushing += writers;
+                found.overlap = true;
+            }
+        }
+    }
+}
+
 /// Adds what a load asks for; whether it leaves pages to the flusher.
 fn of_load(found: &mut Beside, load: &Load, largest: u64, cpus: u32) -> Result<bool, String> {
     if matches!(load.io_priority, Some(IoPriority::Realtime(_))) {
         return Err(format!("load {} has realtime I/O priority itself", load.name));
     }
+    load.check_sizes().map_err(|why| format!("load {}: {why}", load.name))?;
     let (block, count) = (load.block().0, u64::from(load.count.on(cpus)));
     let direct = block.div_ceil(largest) + u64::from(!block.is_multiple_of(PAGE));
     let shortest = if block.is_multiple_of(largest) { largest } else { block % largest };

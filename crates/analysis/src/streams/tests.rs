@@ -17,7 +17,8 @@ fn ms(n: i64) -> Nanos {
 fn demand(count: u32, rate: u64, batch: Option<u64>, jitter: Nanos) -> StreamDemand {
     let (direction, access) = (Direction::Read, 64 << 10);
     let (rate, buffer, deadline) = (Rate(rate), None, None);
-    StreamDemand { count, rate, direction, access, batch, jitter, buffer, deadline, overlap: false }
+    let (longest, overlap) = (None, false);
+    StreamDemand { count, rate, direction, access, batch, longest, jitter, buffer, deadline, overlap }
 }
 
 /// A disk of 11 MB/s with 11.13 ms for a request, one at a time, and best effort in requests of 128 KiB.
@@ -531,4 +532,17 @@ fn a_bound_without_one_of_its_terms_is_found() {
     for (found, (name, _)) in found.iter().zip(&terms) {
         assert!(*found > 0, "{name}: never missed, of {found:?}");
     }
+}
+
+/// A batch that is chosen is no longer than the stream's file, which the others' may be.
+#[test]
+fn a_batch_is_no_longer_than_its_file() {
+    let one = demand(1, 3_000_000, None, ms(400));
+    let free = admit(&[one.clone()], &disk(), &Floors::default()).unwrap().streams[0];
+    let short = StreamDemand { longest: Some(free.batch - PAGE), rate: Rate(100_000), ..one.clone() };
+    let both = admit(&[short.clone(), one], &disk(), &Floors::default()).unwrap();
+    assert_eq!(both.streams[0].batch, free.batch - PAGE);
+    assert!(both.streams[1].batch >= free.batch, "{both:?}");
+    let alone = StreamDemand { rate: Rate(3_000_000), ..short };
+    assert!(admit(&[alone], &disk(), &Floors::default()).is_err());
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::Stream;
+
 /// An I/O priority (`ioprio_set(2)`), as a file says it: `rt:LEVEL`, `be:LEVEL` or `idle`; levels are from 0, the most important, to 7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoPriority {
@@ -16,6 +18,21 @@ impl IoPriority {
     /// (`task_nice_ioprio` in `include/linux/ioprio.h`).
     pub fn level_of_nice(nice: i32) -> u8 {
         u8::try_from((nice.clamp(-20, 19) + 20) / 5).unwrap_or(7)
+    }
+}
+
+impl Stream {
+    /// Whether it is fetched in batches that go before best effort: who fetches is real-time where nothing else is given.
+    pub fn goes_first(&self) -> bool {
+        self.batch.is_some() && matches!(self.io_priority, None | Some(IoPriority::Realtime(_)))
+    }
+
+    /// Makes it what a stream is beside guaranteed ones when it is refused itself: best effort, without a bound.
+    pub fn lower(&mut self) {
+        if self.goes_first() || matches!(self.io_priority, Some(IoPriority::Realtime(_))) {
+            self.io_priority = Some(IoPriority::BestEffort(4));
+        }
+        self.bound = None;
     }
 }
 
