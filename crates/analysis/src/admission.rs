@@ -150,7 +150,7 @@ impl RootDomain {
         RootDomain {
             span: CpuSet::first(platform.cpus),
             capacity: u64::from(platform.cpus) * FULL_CAPACITY,
-            cap: platform.deadline_cap.to_kernel(),
+            cap: platform.admitted_per_cpu().unwrap_or(RootDomain::UNLIMITED),
             servers,
             servers_in_words: platform.servers_in_words(),
             admitted: platform.others.iter().fold(0, |sum, other| {
@@ -158,6 +158,11 @@ impl RootDomain {
                 each.saturating_mul(u64::from(other.threads)).saturating_add(sum)
             }),
         }
+    }
+
+    /// The same, of which whole CPUs are shared out where the kernel sets no limit.
+    pub fn to_share(platform: &Platform) -> RootDomain {
+        RootDomain { cap: platform.deadline_cap.to_kernel(), ..RootDomain::of(platform) }
     }
 
     /// What tasks may book in all, kernel units: the cap of every CPU without its servers.

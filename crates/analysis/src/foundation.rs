@@ -160,17 +160,7 @@ impl Foundation {
             demands.extend(each.map(|server| server_demand(server, platform)));
         }
         Foundation {
-            admission_step: format!(
-                "admission: {} of {} kernel units (2^-20 CPU) booked{}{}",
-                domain.admitted,
-                domain.available(),
-                if others.is_empty() { String::new() } else { format!(", by {} too", others.join(", ")) },
-                if domain.servers > 0 {
-                    format!(", {} deducted", domain.servers_in_words)
-                } else {
-                    String::new()
-                }
-            ),
+            admission_step: admission_step(&domain, &others),
             is_apart: apart.is_some(),
             counts_servers: demands.len() > all.len(),
             edf: match (&refused, apart) {
@@ -404,6 +394,24 @@ pub fn lent_reservation(workload: &Workload, is_reserved: impl Fn(&Task) -> bool
          no protocol, or the task a realtime policy",
         task.name
     ))
+}
+
+/// What is booked of what may be, by whom.
+fn admission_step(domain: &RootDomain, others: &[String]) -> String {
+    let by = if others.is_empty() { String::new() } else { format!(", by {} too", others.join(", ")) };
+    if domain.cap == RootDomain::UNLIMITED {
+        return format!(
+            "admission: {} kernel units (2^-20 CPU) booked{by}: the kernel sets no limit (sched_rt_runtime_us is -1)",
+            domain.admitted
+        );
+    }
+    let deducted =
+        if domain.servers > 0 { format!(", {} deducted", domain.servers_in_words) } else { String::new() };
+    format!(
+        "admission: {} of {} kernel units (2^-20 CPU) booked{by}{deducted}",
+        domain.admitted,
+        domain.available()
+    )
 }
 
 #[cfg(test)]

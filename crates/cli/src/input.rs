@@ -25,12 +25,17 @@ const LENGTH_MAX: u64 = 16 << 20;
 
 /// Reads a workload file in which nothing is varied.
 pub fn read_workload(path: &Path) -> Result<Workload, Failure> {
-    let workload = read_varied(path)?;
+    read_workload_and_text(path).map(|(workload, _)| workload)
+}
+
+/// The same with the text of the file.
+pub fn read_workload_and_text(path: &Path) -> Result<(Workload, String), Failure> {
+    let (workload, text) = read_with_text(path, None)?;
     if !workload.vary.is_empty() {
         let what = format!("{}: only `surety run` runs every combination of [vary]", path.display());
         return Err(Failure::new(Code::BadInput, what).help("write one file for each variant"));
     }
-    Ok(workload)
+    Ok((workload, text))
 }
 
 /// Reads the machine of a program whose files say it apart from the tasks, with the tables that it names beside it.
@@ -49,6 +54,10 @@ pub fn read_varied(path: &Path) -> Result<Workload, Failure> {
 
 /// The same, played on a machine that another file of that program says.
 pub fn read_on(path: &Path, system: Option<&System>) -> Result<Workload, Failure> {
+    read_with_text(path, system).map(|(workload, _)| workload)
+}
+
+fn read_with_text(path: &Path, system: Option<&System>) -> Result<(Workload, String), Failure> {
     let name = path.display().to_string();
     let unreadable = |why: String| {
         Failure::new(Code::BadInput, format!("{name} cannot be read: {why}"))
@@ -61,10 +70,11 @@ pub fn read_on(path: &Path, system: Option<&System>) -> Result<Workload, Failure
             format!("{name} is no task set of PARTSim: --platform-file applies to PARTSim task sets only");
         return Err(Failure::new(Code::BadInput, what).help("change the machine with --platform KEY=VALUE"));
     }
-    Ok(match dialect {
+    let workload = match dialect {
         Some(dialect) => dialect.read_on(&name, &text, system)?,
         None => toml::read(&name, &text)?,
-    })
+    };
+    Ok((workload, text))
 }
 
 /// The texts of the files that a workload names, beside it, else here: recordings of start-ups, profiles of disks.

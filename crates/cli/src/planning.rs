@@ -9,7 +9,7 @@ use surety_kernel::servers::ServersFound;
 use surety_model::plan::Plan;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
-use surety_plan::check::{Checked, check_written};
+use surety_plan::check::{Checked, check_written, with_limit_of};
 use surety_plan::tested::tested;
 use surety_plan::{PlanOptions, plan_in_full};
 use surety_report::plan_file::{claims_from_json, plan_from_json, planned_to_json};
@@ -122,6 +122,24 @@ pub fn read_plan(path: &Path) -> Result<Plan, Failure> {
     plan_from_json(&text).map_err(|error| Failure::new(Code::BadInput, format!("{name}: {error}")))
 }
 
+/// Refuses a plan that does not stand with what this kernel lets reservations have.
+pub fn check_limit(path: &Path, plan: &Plan, running: &Platform) -> Result<(), Failure> {
+    if plan.platform.admitted_per_cpu() == running.admitted_per_cpu() {
+        return Ok(());
+    }
+    let bad = |words: String| Failure::new(Code::BadInput, format!("{}: {words}", path.display()));
+    let text = files::read_text(path, files::DOCUMENT_MAX)
+        .map_err(|why| bad(format!("it cannot be read: {why}")))?;
+    let (claims, _) = claims_from_json(&text).map_err(|error| bad(error.to_string()))?;
+    let found = with_limit_of(running, plan, &claims).map_err(|error| bad(error.to_string()))?;
+    match found.filter(|finding| !finding.agrees) {
+        Some(finding) => {
+            Err(bad(finding.words).help("plan for this machine: `surety plan WORKLOAD --output PLAN`"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Verifies a plan file: kept when everything agrees, broken when something does not, bad input when it is malformed or its
 /// numbers do not fit each other.
 fn check_file(path: &Path, session: &Session) -> Result<Code, Failure> {
@@ -136,9 +154,10 @@ fn check_file(path: &Path, session: &Session) -> Result<Code, Failure> {
     let facts = MachineFacts::read(&session.kernel);
     // Servers that could not be read are assumed, which contradicts no plan.
     let are_read = facts.scheduler.servers.found != ServersFound::Assumed;
-    let running = are_read.then(|| platform_of(&facts));
+    let running = platform_of(&facts);
+    let running = if are_read { running } else { running.with_servers_of(&plan.platform) };
     let checked =
-        within(session, None, move || check_written(&plan, &claims, left.as_ref(), running.as_ref()))?;
+        within(session, None, move || check_written(&plan, &claims, left.as_ref(), Some(&running)))?;
     let checked = checked.map_err(|error| bad(error.to_string()))?;
     let agrees = checked.iter().all(Checked::agrees);
     if session.json {

@@ -27,7 +27,7 @@ use crate::exit::{Code, Failure};
 use crate::files;
 use crate::input::{files_of, read_on, read_system};
 use crate::load::append_loads;
-use crate::planning::read_plan;
+use crate::planning::{check_limit, read_plan};
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
 
@@ -61,7 +61,8 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
             check_guest(&plan)?;
         }
         if args.worlds().iter().any(|world| world == "host") {
-            let (facts, _) = this_machine(&session.kernel);
+            let (facts, running) = this_machine(&session.kernel);
+            check_limit(path, &plan, &running)?;
             check_disks(&plan, &facts.scheduler, session.kernel.online_cpus()?.len())?;
         }
         workload = plan.apply_to(&workload);

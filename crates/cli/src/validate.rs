@@ -8,13 +8,12 @@ use surety_host::Bindings;
 use surety_model::event::TraceSink;
 use surety_model::platform::{Overheads, Platform, PlatformChanges, Topology};
 use surety_model::record::Record;
-use surety_model::source::nearest;
 use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_report::table::{cells, led};
 use surety_reproduce::validation::{
     Figures, HOST, Kept, Kernel, NotCompared, Row, SCHEMA, Scenario, Sharing, figures_of, judged,
-    note_counters, scenarios, shown_beside,
+    note_counters, shown_beside,
 };
 use surety_session::{Means, worlds};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -23,13 +22,20 @@ use crate::args::ValidateArgs;
 use crate::args::lab::GuestArgs;
 use crate::exit::{Code, Failure};
 use crate::files;
+use crate::input::files_of;
 use crate::session::Session;
 
+mod builds;
+mod chosen;
 mod host;
 mod page;
 
+use self::chosen::chosen;
+
 /// The kernels, where none is named.
 const KERNELS: [&str; 4] = ["lab:6.1-cloud", "lab:6.12-cloud", "lab:7-cloud", HOST];
+/// How long a scenario is measured that does not say.
+const DURATION: Nanos = Nanos::from_secs(10);
 /// Runs of one boot, and between two writes of the file.
 const BATCH: usize = 6;
 /// A file of what a kernel did.
@@ -46,7 +52,7 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
     }
     let mut rows = Vec::new();
     let mut unfit = Vec::new();
-    let mut said = None;
+    let (mut said, mut of_builds) = (None, Vec::new());
     let simulator = world(args, session, "sim", (1, ""))?;
     for kernel in &kernels {
         let mut file = read(args, kernel)?;
@@ -56,47 +62,91 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
                 false => run_missing(args, session, kernel, &chosen, &mut file)?,
             }
         }
+        let of_chosen = || chosen.iter().filter_map(|scenario| file.scenarios.get(&scenario.title));
+        of_builds.extend(builds::in_words(kernel, of_chosen()));
         if kernel == HOST {
-            said = host::in_words(chosen.iter().filter_map(|scenario| file.scenarios.get(&scenario.title)));
+            said = host::in_words(of_chosen());
         }
         for scenario in &chosen {
-            let Some(kept) = file.scenarios.get(&scenario.title) else { continue };
-            match (&kept.machine, &kept.unfit) {
-                (Some(machine), None) => {
-                    let (machine, cpus) = alone(machine, kept.cpus);
-                    let options = RunOptions {
-                        seed: kept.seed,
-                        duration: kept.duration,
-                        warm_up: kept.warm_up,
-                        ..options(args, session, cpus)
-                    };
-                    let simulated = |workload: &Workload, machine: &Platform| {
-                        simulated(&simulator, (scenario, workload), machine, &options)
-                    };
-                    rows.extend(compared((scenario, kernel, kept), &machine, simulated)?);
+            let kept = file.scenarios.get(&scenario.title);
+            match kept.map(|kept| beside_kernel(args, session, &simulator, (scenario, kernel, kept))) {
+                Some(Ok(found)) => rows.extend(found),
+                Some(Err(NotBeside::Failed(failure))) => return Err(failure),
+                Some(Err(NotBeside::Unfit(why))) => unfit.push(not_compared(scenario, kernel, why)),
+                None if scenario.is_listed => {}
+                None => {
+                    let why = format!("nothing is kept of it in {}", args.records.display());
+                    unfit.push(not_compared(scenario, kernel, why));
                 }
-                (_, why) => unfit.push(NotCompared {
-                    scenario: scenario.title.clone(),
-                    kernel: kernel.clone(),
-                    why: why.clone().unwrap_or_default(),
-                }),
             }
         }
     }
     if let Some(file) = &args.write {
         let text = files::read_text(file, LARGEST).map_err(|why| Failure::new(Code::BadInput, why))?;
-        files::write_again(file, &page::within(&text, &page::tables(&rows, &unfit, said.as_deref()))?)?;
+        files::write_again(
+            file,
+            &page::within(&text, &page::tables(&rows, &unfit, (&of_builds, said.as_deref())))?,
+        )?;
     }
     if session.json {
         session.print_json(&document(&rows, &unfit))?;
     } else {
         session.print(&text(&rows, &unfit, session))?;
     }
+    let is_open = |not: &NotCompared| chosen.iter().any(|s| !s.is_listed && s.title == not.scenario);
     Ok(match rows.iter().any(|row| !row.agrees() && row.cause.is_none()) {
         true => Code::Broken,
-        false if rows.is_empty() => Code::Undecided,
+        false if rows.is_empty() || unfit.iter().any(is_open) => Code::Undecided,
         false => Code::Kept,
     })
+}
+
+/// Why a scenario is not beside a kernel.
+enum NotBeside {
+    /// The command ends.
+    Failed(Failure),
+    /// It could not be run or simulated, or decides nothing.
+    Unfit(String),
+}
+
+fn not_compared(scenario: &Scenario, kernel: &str, why: String) -> NotCompared {
+    NotCompared { scenario: scenario.title.clone(), kernel: kernel.to_owned(), why }
+}
+
+/// What is kept of a scenario on a kernel beside its simulation there.
+fn beside_kernel(
+    args: &ValidateArgs,
+    session: &Session,
+    simulator: &worlds::Worlds<'_>,
+    (scenario, kernel, kept): (&Scenario, &str, &Kept),
+) -> Result<Vec<Row>, NotBeside> {
+    let machine = match (&kept.machine, &kept.unfit) {
+        (Some(machine), None) => machine,
+        (_, why) => return Err(NotBeside::Unfit(why.clone().unwrap_or_default())),
+    };
+    if kept.workload != scenario.text {
+        let why = "what is kept of it is of another workload: run it again, without --stored";
+        return Err(NotBeside::Unfit(why.to_owned()));
+    }
+    let (machine, cpus) = alone(machine, kept.cpus);
+    let options = RunOptions {
+        seed: kept.seed,
+        duration: kept.duration,
+        warm_up: kept.warm_up,
+        ..options(args, session, cpus, scenario).map_err(NotBeside::Failed)?
+    };
+    let simulated = |workload: &Workload, machine: &Platform| {
+        simulated(simulator, (scenario, workload), machine, &options)
+    };
+    let rows = compared((scenario, kernel, kept), &machine, simulated).map_err(|why| match why {
+        // The list is what the simulator has to play.
+        why if scenario.is_listed || why == WorldError::Interrupted => NotBeside::Failed(why.into()),
+        why => NotBeside::Unfit(why.to_string()),
+    })?;
+    if rows.is_empty() && !scenario.is_listed {
+        return Err(NotBeside::Unfit("nothing of it has a figure that is compared".to_owned()));
+    }
+    Ok(rows)
 }
 
 /// The figures of a workload of a scenario, simulated on a machine.
@@ -127,25 +177,10 @@ fn compared(
 ) -> Result<Vec<Row>, WorldError> {
     let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine)?);
     for beside in shown_beside(&rows) {
-        let Some(workload) = beside.with(scenario.text) else { continue };
+        let Some(workload) = beside.with(&scenario.text) else { continue };
         note_counters(&mut rows, beside, &simulated(&workload, &beside.on(machine))?);
     }
     Ok(rows)
-}
-
-fn chosen(args: &ValidateArgs) -> Result<Vec<Scenario>, Failure> {
-    let all = scenarios();
-    for name in &args.names {
-        if !all.iter().any(|scenario| scenario.title == *name) {
-            let near = nearest(name, all.iter().map(|s| s.title.as_str()));
-            let help = near.map_or_else(
-                || "see docs/validation.md".to_owned(),
-                |near| format!("did you mean `{near}`?"),
-            );
-            return Err(Failure::new(Code::BadInput, format!("there is no scenario `{name}`")).help(help));
-        }
-    }
-    Ok(all.into_iter().filter(|s| args.names.is_empty() || args.names.contains(&s.title)).collect())
 }
 
 fn path(args: &ValidateArgs, kernel: &str) -> std::path::PathBuf {
@@ -188,14 +223,16 @@ fn missing<'s>(
         kept.is_some_and(|kept| {
             kept.workload == scenario.text
                 && kept.platform == scenario.platform
-                && (kept.duration, kept.warm_up, kept.seed) == (args.duration, args.warm_up, args.seed)
+                && (kept.duration, kept.warm_up, kept.seed)
+                    == (duration(args, scenario), args.warm_up, args.seed)
+                && (scenario.is_listed || kept.cpus.len() == scenario.cpus as usize)
                 && kept.unfit.is_none()
                 && is_whole(kept)
         })
     };
     chosen
         .iter()
-        .filter(|s| (s.cpus, s.platform) == (cpus, platform) && (args.fresh || !is_kept(s)))
+        .filter(|s| (s.cpus, s.platform.as_str()) == (cpus, platform) && (args.fresh || !is_kept(s)))
         .collect()
 }
 
@@ -207,7 +244,7 @@ fn run_missing(
     chosen: &[Scenario],
     file: &mut Kernel,
 ) -> Result<(), Failure> {
-    let mut machines: Vec<(u32, &str)> = chosen.iter().map(|s| (s.cpus, s.platform)).collect();
+    let mut machines: Vec<(u32, &str)> = chosen.iter().map(|s| (s.cpus, s.platform.as_str())).collect();
     machines.sort_by_key(|(cpus, platform)| (!platform.is_empty(), *cpus));
     machines.dedup();
     for (cpus, platform) in machines {
@@ -218,9 +255,9 @@ fn run_missing(
         let world = world(args, session, kernel, (cpus, platform))?;
         let set: CpuSet = (0..cpus).map(CpuId).collect();
         for scenarios in missing.chunks(BATCH) {
-            let plain = options(args, session, set);
-            let runs = scenarios.iter().map(|s| (s.workload.clone(), plain.clone(), s.title.clone()));
-            let runs: Vec<_> = runs.collect();
+            let run =
+                |s: &&Scenario| Ok((s.workload.clone(), options(args, session, set, s)?, s.title.clone()));
+            let runs: Vec<_> = scenarios.iter().map(run).collect::<Result<_, Failure>>()?;
             let mut sharing: Vec<Sharing> = scenarios.iter().filter_map(|s| sharing_of(s)).collect();
             let made = match sharing.is_empty() {
                 true => world.run_first(runs.len(), 0, &runs),
@@ -252,25 +289,36 @@ fn run_missing(
     Ok(())
 }
 
-fn options(args: &ValidateArgs, session: &Session, cpus: CpuSet) -> RunOptions {
-    RunOptions {
+fn options(
+    args: &ValidateArgs,
+    session: &Session,
+    cpus: CpuSet,
+    scenario: &Scenario,
+) -> Result<RunOptions, Failure> {
+    Ok(RunOptions {
         seed: args.seed,
-        duration: args.duration,
+        duration: duration(args, scenario),
         warm_up: args.warm_up,
         cpus: Some(cpus),
         cancel: session.cancel.clone(),
+        files: files_of(&scenario.workload)?.into(),
         ..RunOptions::default()
-    }
+    })
+}
+
+/// How long a scenario is measured.
+fn duration(args: &ValidateArgs, scenario: &Scenario) -> Nanos {
+    args.duration.or(scenario.workload.duration).unwrap_or(DURATION)
 }
 
 /// What is kept of a scenario before it is run.
 fn empty(args: &ValidateArgs, cpus: CpuSet, scenario: &Scenario) -> Kept {
     Kept {
-        workload: scenario.text.to_owned(),
-        platform: scenario.platform.to_owned(),
+        workload: scenario.text.clone(),
+        platform: scenario.platform.clone(),
         seed: args.seed,
         cpus,
-        duration: args.duration,
+        duration: duration(args, scenario),
         warm_up: args.warm_up,
         ..Kept::default()
     }
@@ -347,7 +395,7 @@ fn divided(platform: &PlatformChanges, cpus: u32) -> Option<Topology> {
 
 /// What tells how its threads are placed, where its machine is divided.
 fn sharing_of(scenario: &Scenario) -> Option<Sharing> {
-    let topology = divided(&changes(scenario.platform).ok()?, scenario.cpus)?;
+    let topology = divided(&changes(&scenario.platform).ok()?, scenario.cpus)?;
     Some(Sharing::of(&scenario.workload, topology, scenario.cpus))
 }
 

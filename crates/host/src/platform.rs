@@ -25,7 +25,8 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
     let tick = scheduler.tick;
     let has_server = scheduler.servers.has(ServerKind::Fair);
     let limit = scheduler.rt_runtime.zip(scheduler.rt_period).filter(|(runtime, _)| !runtime.is_negative());
-    let cap = limit.and_then(|(runtime, period)| Bandwidth::of(runtime, period)).unwrap_or(Bandwidth::ONE);
+    let cap = limit.and_then(|(runtime, period)| Bandwidth::of(runtime, period));
+    let is_unlimited = scheduler.rt_runtime.is_some_and(Nanos::is_negative);
     let online = facts.cpus.online.as_ref().map_or(cpus, CpuSet::len);
     let platform = Platform {
         other_cpus: u32::try_from(online.saturating_sub(cpus)).unwrap_or(u32::MAX),
@@ -40,7 +41,8 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
         realtime_limit: limit
             .filter(|_| !has_server || scheduler.rt_throttles != Some(false))
             .map(|(runtime, period)| RealtimeLimit { runtime, period }),
-        deadline_cap: cap,
+        deadline_cap: if is_unlimited { Bandwidth::ONE } else { cap.unwrap_or(known.deadline_cap) },
+        deadline_unlimited: is_unlimited,
         reclaiming: Reclaiming::of_release(release),
         autogroup: scheduler.divides_by_session(),
         ..known
@@ -233,8 +235,13 @@ mod tests {
             assert!(platform.fair_server.is_some());
             assert_eq!(environment_of(&facts)["realtime throttling"], words);
         }
+        facts.scheduler.rt_runtime = Some(Nanos::from_millis(500));
+        assert_eq!(platform_of(&facts).admitted_per_cpu(), Some(1 << 19));
         facts.scheduler.rt_runtime = Some(Nanos::new(-1000));
-        assert_eq!(platform_of(&facts).realtime_limit, None);
+        let unlimited = platform_of(&facts);
+        assert_eq!((unlimited.realtime_limit, unlimited.admitted_per_cpu()), (None, None));
+        facts.scheduler.rt_runtime = None;
+        assert_eq!(platform_of(&facts).admitted_per_cpu(), Some(996_147), "not known: that of its release");
     }
 
     #[test]

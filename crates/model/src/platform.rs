@@ -244,6 +244,9 @@ pub struct Platform {
     pub round_robin_slice: Nanos,
     /// The fraction of each CPU that deadline tasks may reserve (`sched_rt_runtime / sched_rt_period`).
     pub deadline_cap: Bandwidth,
+    /// Whether they are admitted however much is reserved, as where `sched_rt_runtime_us` is -1; `deadline_cap` is 1 then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deadline_unlimited: bool,
     /// What reservations that reclaim get.
     #[serde(default)]
     pub reclaiming: Reclaiming,
@@ -339,6 +342,7 @@ impl Platform {
             bandwidth_inheritance: false,
             round_robin_slice: Nanos::from_millis(100),
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
+            deadline_unlimited: false,
             reclaiming: Reclaiming::ToCap,
             other_cpus: 0,
             disk_driver: DiskDriver::OfDisk,
@@ -482,6 +486,23 @@ impl Platform {
         self.cpu_specs.iter().any(|spec| *spec != self.cpu_specs[0])
     }
 
+    /// Sets what limits realtime and deadline threads as `sched_rt_runtime_us` and `sched_rt_period_us` do; `None`: -1, neither has a
+    /// limit. The cap of reservations follows the same two numbers (`init_dl_bw` in `kernel/sched/deadline.c`).
+    pub fn with_realtime_limit(self, limit: Option<RealtimeLimit>) -> Platform {
+        let cap = limit.and_then(|limit| Bandwidth::of(limit.runtime, limit.period));
+        Platform {
+            realtime_limit: limit,
+            deadline_cap: cap.unwrap_or(Bandwidth::ONE),
+            deadline_unlimited: limit.is_none(),
+            ..self
+        }
+    }
+
+    /// What admission may book on each CPU, its servers included, in kernel units; `None`: it does not count.
+    pub fn admitted_per_cpu(&self) -> Option<u64> {
+        (!self.deadline_unlimited).then(|| self.deadline_cap.to_kernel())
+    }
+
     /// What tells one machine from another in the result of a run: kernel, CPUs, tick, base slice, what limits realtime and
     /// deadline threads.
     pub fn in_words(&self) -> String {
@@ -508,6 +529,11 @@ impl Platform {
         }
         if !self.fair_servers.is_empty() {
             parts.push("unlike fair servers".to_owned());
+        }
+        if self.deadline_unlimited {
+            parts.push("no limit of reservations".to_owned());
+        } else if ![95, 100].iter().any(|usual| Bandwidth::new(*usual, 100) == Some(self.deadline_cap)) {
+            parts.push(format!("reservations up to {}", self.deadline_cap));
         }
         parts.extend(self.booked_for_ext().map(|_| "an ext server".to_owned()));
         if self.bandwidth_inheritance {

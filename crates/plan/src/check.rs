@@ -198,8 +198,15 @@ pub fn check_written(
     proof::sealed(plan)?;
     proof::same_left(plan, claims, left)?;
     let mut checked = check(plan, claims)?;
-    let servers = running.map(|running| with_servers_of(running, plan, claims)).transpose()?.flatten();
-    for finding in servers.into_iter().chain(running.and_then(|running| with_cpus_of(running, plan))) {
+    let mut found = Vec::new();
+    if let Some(running) = running {
+        found.extend(with_servers_of(running, plan, claims)?);
+        if is_of(running, plan) {
+            found.extend(with_limit_of(running, plan, claims)?);
+        }
+        found.extend(with_cpus_of(running, plan));
+    }
+    for finding in found {
         checked.iter_mut().for_each(|claim| claim.findings.push(finding.clone()));
     }
     Ok(checked)
@@ -219,17 +226,52 @@ fn with_cpus_of(running: &Platform, plan: &Plan) -> Option<Finding> {
     Some(Finding::told("CPUs of the running machine", false, words))
 }
 
+/// Whether a plan is of the running machine, or of it as `--platform` changed it.
+fn is_of(running: &Platform, plan: &Plan) -> bool {
+    let rest = plan.platform.name.strip_prefix(&running.name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" with "))
+}
+
+/// Whether the plan stands with what the running kernel lets reservations have (`sched_rt_runtime_us`); `None`: it is that of the file.
+/// What else the machine of the plan has is left as it is there.
+///
+/// Errors: as [`check`].
+pub fn with_limit_of(
+    running: &Platform,
+    plan: &Plan,
+    claims: &[Claim],
+) -> Result<Option<Finding>, CheckError> {
+    let written = &plan.platform;
+    if running.admitted_per_cpu() == written.admitted_per_cpu() {
+        return Ok(None);
+    }
+    let now = Platform {
+        deadline_cap: running.deadline_cap,
+        deadline_unlimited: running.deadline_unlimited,
+        ..written.clone()
+    };
+    let looked = looks(plan, claims)?;
+    let threads: Vec<ReservedThread> =
+        threads(plan, claims, &looked).into_iter().map(|(_, thread)| thread).collect();
+    let foundation = Foundation::of(&threads, &overheads::with_busy(&now));
+    let most = |platform: &Platform| match platform.deadline_unlimited {
+        true => "not at all".to_owned(),
+        false => format!("to {} of each CPU", platform.deadline_cap),
+    };
+    let words = format!(
+        "reservations are limited {} now, {} in the file (sched_rt_runtime_us): {}",
+        most(&now),
+        most(written),
+        foundation.objection().unwrap_or_else(|| "the plan stands".to_owned())
+    );
+    Ok(Some(Finding::told("limit of the running machine", foundation.holds(), words)))
+}
+
 /// Whether the plan stands with the servers that its machine has now; `None`: they are those of the file, or it is another machine.
 fn with_servers_of(running: &Platform, plan: &Plan, claims: &[Claim]) -> Result<Option<Finding>, CheckError> {
     let written = &plan.platform;
     let of = |p: &Platform| (p.name.clone(), p.cpus, p.root_domains.clone());
-    let now = Platform {
-        fair_server: running.fair_server,
-        fair_servers: running.fair_servers.clone(),
-        fair_server_charged: running.fair_server_charged,
-        ext_server: running.ext_server,
-        ..written.clone()
-    };
+    let now = written.clone().with_servers_of(running);
     if of(running) != of(written) || now == *written {
         return Ok(None);
     }

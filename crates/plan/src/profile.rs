@@ -18,7 +18,7 @@ const PERCENT_MAX: u64 = 89;
 
 /// As much of a CPU as one thread may have with nothing else reserved, in the task's own period.
 pub fn generous_reservation(task: &Task, platform: &Platform) -> Reservation {
-    share_of(task, &RootDomain::of(platform), 1)
+    share_of(task, &RootDomain::to_share(platform), 1)
 }
 
 /// The largest equal part of what is free for one of `threads` threads.
@@ -38,7 +38,7 @@ pub fn profile_passes(workload: &Workload, platform: &Platform) -> Vec<Vec<(Stri
     let mut platform = platform.clone();
     let is_unpromised = |name: &str| workload.promises_of(name).is_empty();
     platform.others.extend(declared(workload, &platform, is_unpromised));
-    let (platform, domain) = (&platform, RootDomain::of(&platform));
+    let (platform, domain) = (&platform, RootDomain::to_share(&platform));
     let threads_of = |task: &Task| u64::from(task.instances.on(platform.cpus));
     let mut passes: Vec<Vec<&Task>> = Vec::new();
     let reservable =

@@ -396,20 +396,11 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
         out += &Sheet { columns, lines: lines.collect() }.text(style);
         if let Some(total) = plan.total_bandwidth() {
             let text = format!(
-                "{} reserved of {} ({}); deadline tasks may have {} of each{}",
+                "{} reserved of {} ({}); {}",
                 percent(total.as_f64()),
                 number_of(plan.platform.cpus, "CPU"),
                 plan.platform.name,
-                percent(plan.platform.deadline_cap.as_f64()),
-                // The kernel books its servers like deadline tasks.
-                [("fair", plan.platform.booked_for_server()), ("ext", plan.platform.booked_for_ext())]
-                    .into_iter()
-                    .filter_map(|(whose, booked)| Some((whose, booked?)))
-                    .map(|(whose, server)| format!(
-                        ", the {whose} server's {} included",
-                        percent(server.as_f64())
-                    ))
-                    .collect::<String>(),
+                may_have(&plan.platform)
             );
             out += &paragraph(style, "", Tone::Plain, &text);
         }
@@ -422,6 +413,20 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
         out += &paragraph(style, "", Tone::Plain, "Nothing was promised that needs a reservation.");
     }
     out
+}
+
+/// What reservations may have of each CPU.
+fn may_have(platform: &Platform) -> String {
+    if platform.deadline_unlimited {
+        return "the kernel sets reservations no limit (sched_rt_runtime_us is -1)".to_owned();
+    }
+    // The kernel books its servers like deadline tasks.
+    let servers: String = [("fair", platform.booked_for_server()), ("ext", platform.booked_for_ext())]
+        .into_iter()
+        .filter_map(|(whose, booked)| Some((whose, booked?)))
+        .map(|(whose, server)| format!(", the {whose} server's {} included", percent(server.as_f64())))
+        .collect();
+    format!("deadline tasks may have {} of each{servers}", percent(platform.deadline_cap.as_f64()))
 }
 
 /// What streams get of their disks, how those are set, and each step of why that is enough.

@@ -248,6 +248,7 @@ fn plans_read_back_and_are_as_documented() {
     other.platform.realtime_limit =
         Some(RealtimeLimit { runtime: Nanos::from_millis(950), period: Nanos::SECOND });
     other.platform.realtime_demoted = true;
+    other.platform.deadline_unlimited = true;
     other.platform.bandwidth_inheritance = true;
     other.platform.features = vec!["NO_RUN_TO_PARITY".to_owned()];
     other.platform.timers = Some(TimerRules::default());

@@ -55,7 +55,7 @@ pub struct Kernel {
 /// What is kept of a scenario's runs on a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The workload file as it was run: one that reads otherwise now has to be run again.
+    /// The workload file as it was run, with the files that it names: one that reads otherwise now has to be run again.
     pub workload: String,
     /// What its machine was asked to be, as `--platform` takes it.
     #[serde(default, skip_serializing_if = "String::is_empty")]

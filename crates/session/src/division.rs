@@ -138,7 +138,7 @@ pub fn gather(workload: &Workload, refusals: Vec<Refusal>, used: impl Fn(&Task) 
 
 /// Programs whose threads together use more than can be reserved: no reservation for each of them keeps its jobs in time.
 pub fn too_much(workload: &Workload, record: &Record, platform: &Platform) -> Vec<Refusal> {
-    let free = RootDomain::of(platform).free() as f64 / Bandwidth::ONE.to_kernel() as f64;
+    let free = RootDomain::to_share(platform).free() as f64 / Bandwidth::ONE.to_kernel() as f64;
     let used_by = |task: &Task| {
         let share = record.activity(&task.name).and_then(|activity| activity.share_received());
         share.unwrap_or(0.0)

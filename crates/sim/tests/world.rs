@@ -83,6 +83,31 @@ fn a_server_of_sched_ext_leaves_less_to_reservations() {
     }
 }
 
+/// What `sched_rt_runtime_us` leaves reservations is the limit of admission, of what a reservation reclaims, and gone at -1.
+#[test]
+fn the_limit_of_realtime_threads_is_that_of_reservations_too() {
+    let on = |limit: &str, runtime: &str, reclaim: bool| {
+        let text = format!(
+            "[[task]]\nname = 'a'\nwork = 'forever'\nreservation = {{ runtime = '{runtime}', period = '10ms', reclaim = {reclaim} }}"
+        );
+        let workload = workload(&text);
+        let options =
+            RunOptions { duration: ms(2_000), cpus: Some(CpuSet::first(1)), ..RunOptions::default() };
+        let changes: surety_model::platform::PlatformChanges = limit.parse().unwrap();
+        let platform = changes.on(&Platform::linux_6_12(1)).unwrap();
+        SimWorld::new(platform).run(&workload, &options, &mut Unobserved)
+    };
+    let half = "rt-limit=500ms/1s,rt-throttled=run,fair-server=off,enforcement=exact";
+    let refused = on(half, "8ms", false).expect_err("it is too much").to_string();
+    assert!(refused.contains("80.0 %") && refused.contains("the kernel admits 50.0 %"), "{refused}");
+    // One that reclaims gets the cap and no more (`grub_reclaim`).
+    let reclaiming = on(half, "2ms", true).unwrap();
+    assert!((share(&reclaiming, "a") - 0.5).abs() < 0.01, "{}", share(&reclaiming, "a"));
+    assert!(on("rt-limit=950ms/1s", "9700us", false).is_err());
+    let unlimited = on("rt-limit=off", "9700us", false).unwrap();
+    assert!((share(&unlimited, "a") - 0.97).abs() < 0.02, "{}", share(&unlimited, "a"));
+}
+
 #[test]
 fn every_planned_activation_is_counted_once() {
     for late in ["skip", "queue"] {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::TypedValueParser as _;
+use surety_lab::vm::CPUS_MAX;
 use surety_units::Nanos;
 
 use super::{positive, time};
@@ -11,9 +12,12 @@ use crate::args::lab::GuestArgs;
 
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
-    /// Scenarios to compare, by their titles [default: all]
-    #[arg(value_name = "SCENARIO")]
+    /// Scenarios to compare, by their titles, and workload files [default: all scenarios of the list]
+    #[arg(value_name = "SCENARIO|FILE")]
     pub names: Vec<String>,
+    /// Number of CPUs that workload files are run on, on the host the last ones
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "names", value_parser = clap::value_parser!(u32).range(1..=i64::from(CPUS_MAX)))]
+    pub cpu_count: u32,
     /// Kernel to compare with: host or lab:KERNEL; may be given several times [default: lab:6.1-cloud, lab:6.12-cloud, lab:7-cloud and host]
     #[arg(long, value_name = "WORLD")]
     pub on: Vec<String>,
@@ -26,9 +30,9 @@ pub struct ValidateArgs {
     /// Run scenarios again that the directory holds
     #[arg(long)]
     pub fresh: bool,
-    /// Length of the measurement in each run
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = positive)]
-    pub duration: Nanos,
+    /// Length of the measurement in each run [default: that of the workload's `duration`, else 10s]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive)]
+    pub duration: Option<Nanos>,
     /// Warm-up before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub warm_up: Nanos,

@@ -129,7 +129,8 @@ pub fn in_words(percent: u32) -> String {
 
 /// What keeps a reservation below a whole CPU on this machine.
 fn limits(platform: &Platform) -> String {
-    let mut limits = vec![format!("the kernel lets reservations have {} of each CPU", platform.deadline_cap)];
+    let most = if platform.deadline_unlimited { "all".to_owned() } else { platform.deadline_cap.to_string() };
+    let mut limits = vec![format!("the kernel lets reservations have {most} of each CPU")];
     if let Some(server) = platform.booked_for_server() {
         limits.push(format!("its fair server has {server} of that"));
     }

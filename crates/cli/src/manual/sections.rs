@@ -475,6 +475,10 @@ const ROWS: &[Row] = &[
         examples: &[
             ("One scenario on a kernel of the lab", "surety validate 'FIFO beside fair' --on lab:6.12-cloud"),
             ("All on this kernel, five seconds each", "sudo surety validate --on host --for 5s"),
+            (
+                "A workload of one's own on two CPUs",
+                "surety validate examples/video-player.toml --on lab:6.12-cloud --cpu-count 2 --for 5s",
+            ),
         ],
         see: &["surety-reproduce(1)", "surety-lab(1)"],
         documents: &["docs/validation.md", "docs/simulator.md"],

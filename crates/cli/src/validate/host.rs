@@ -5,6 +5,8 @@
 //! of one machine, so that what they differ by is no other machine's. Threads under SCHED_DEADLINE run on every CPU of their root domain:
 //! where the scenario is of fewer CPUs than there are, its CPUs are made a domain for as long as such scenarios are run.
 
+use std::collections::BTreeSet;
+
 use surety_enforce::OwnDomain;
 use surety_kernel::Kernel as _;
 use surety_model::record::Disturbance;
@@ -23,7 +25,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
 /// Runs that are made for each that is wanted, at most.
 const TRIES: usize = 3;
 /// What tells boots apart, in the environment of what is kept.
-const BOOT: &str = "boot";
+pub(super) const BOOT: &str = "boot";
 
 /// Which boot this is, as it is kept.
 fn boot(session: &Session) -> String {
@@ -48,9 +50,21 @@ pub(super) fn run_missing(
     let online = session.kernel.online_cpus().map_err(|e| Failure::from(machine(&e)))?;
     let boot = boot(session);
     let mut missing: Vec<&Scenario> = Vec::new();
-    for cpus in [1, 2, 4] {
+    for cpus in chosen.iter().map(|scenario| scenario.cpus).collect::<BTreeSet<u32>>() {
         let of_number = super::missing(args, chosen, file, (cpus, ""), |kept| is_whole(args, kept, &boot));
-        missing.extend(of_number.into_iter().filter(|scenario| scenario.cpus as usize <= online.len()));
+        missing.extend(of_number);
+    }
+    let (missing_here, too_large): (Vec<&Scenario>, Vec<&Scenario>) =
+        missing.into_iter().partition(|scenario| scenario.cpus as usize <= online.len());
+    let mut missing = missing_here;
+    // What the list has for larger machines is none of this one's.
+    for scenario in too_large.into_iter().filter(|scenario| !scenario.is_listed) {
+        let mut kept = super::empty(args, online, scenario);
+        let (asked, there) = (scenario.cpus, online.len());
+        kept.unfit = Some(format!(
+            "it is to run on {asked} CPUs, and this machine has {there}: use --cpu-count {there}"
+        ));
+        file.scenarios.insert(scenario.title.clone(), kept);
     }
     // The machine is divided once, for all that need it.
     missing.sort_by_key(|scenario| (scenario.cpus, scenario.workload.is_reserved()));
@@ -124,7 +138,7 @@ fn run(
 ) -> Result<(), Failure> {
     let mut least = f64::INFINITY;
     let mut machines = Vec::new();
-    let options = options(args, session, kept.cpus);
+    let options = options(args, session, kept.cpus, scenario)?;
     while kept.runs.len() < args.runs {
         if kept.runs.len() + kept.repeated as usize >= TRIES * args.runs {
             kept.unfit = Some(format!(

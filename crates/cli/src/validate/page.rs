@@ -93,10 +93,18 @@ fn numbered(lines: &mut [Vec<String>]) -> Vec<String> {
     causes
 }
 
-/// The tables of a page, and what is said of the runs.
-pub(super) fn tables(rows: &[Row], unfit: &[NotCompared], said: Option<&str>) -> String {
+/// The tables of a page, and what is said of the records: which builds they are of, and of the runs.
+pub(super) fn tables(
+    rows: &[Row],
+    unfit: &[NotCompared],
+    (builds, said): (&[String], Option<&str>),
+) -> String {
     let columns = titles(rows, unfit);
     let mut out = markdown(columns.iter().map(String::as_str), &summary(rows, unfit));
+    if !builds.is_empty() {
+        out += "\nA column is of the builds of its records:\n\n";
+        builds.iter().for_each(|words| out += &format!("- {words}\n"));
+    }
     let mut outside: Vec<Vec<String>> = rows.iter().filter(|row| !row.agrees()).map(line).collect();
     let agree = rows.len() - outside.len();
     let _ = write!(out, "\n{agree} of {} figures agree. The others:\n\n", rows.len());

@@ -142,6 +142,68 @@ fn the_page_says_how_far_the_simulator_is_from_the_kernels() {
     assert!(written == now, "the page says other than now (SURETY_VALIDATION=write): {differs:?}");
 }
 
+/// A file is compared as the scenario of the list with the same text, without its causes; what is kept of another text is not compared.
+#[test]
+fn a_workload_file_is_compared_as_a_scenario_of_the_list_is() {
+    const TITLE: &str = "three reservations and FIFO";
+    const KERNEL: &str = "lab:6.12-cloud";
+    let stored = root().join("crates/sim/tests/golden-lab/validation");
+    let validate = |name: &str, records: &std::path::Path| {
+        let records = records.to_str().unwrap();
+        let output = surety(&["validate", name, "--stored", "--on", KERNEL, "--records", records, "--json"]);
+        let document: Value = serde_json::from_str(&text(&output)).unwrap_or_default();
+        (output.status.code(), document)
+    };
+    let (code, listed) = validate(TITLE, &stored);
+    assert_eq!(code, Some(0));
+    let kept: Value = golden("validation/lab-6.12-cloud.json")["scenarios"][TITLE].clone();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mine.toml");
+    let name = file.to_str().unwrap();
+    let keep = |kept: &Value| {
+        let document = serde_json::json!({ "schema": "surety.validation/1", "kernel": KERNEL, "scenarios": { name: kept } });
+        std::fs::write(directory.path().join("lab-6.12-cloud.json"), document.to_string()).unwrap();
+    };
+    std::fs::write(&file, kept["workload"].as_str().unwrap()).unwrap();
+    let (code, document) = validate(name, directory.path());
+    assert_eq!(
+        (code, document["not_compared"][0]["why"].as_str().map(|why| why.contains("nothing is kept"))),
+        (Some(4), Some(true))
+    );
+    keep(&kept);
+    let (code, mine) = validate(name, directory.path());
+    assert_eq!(code, Some(0), "{mine}");
+    let values = |document: &Value| -> Vec<(f64, f64, f64)> {
+        let of = |row: &Value| {
+            let [one, other, third] =
+                ["measured", "simulated", "tolerance"].map(|key| row[key].as_f64().unwrap());
+            (one, other, third)
+        };
+        document["figures"].as_array().unwrap().iter().map(of).collect()
+    };
+    assert!(values(&mine).len() > 5);
+    assert_eq!(values(&mine), values(&listed));
+    // A share that the kernel did not give.
+    let mut wrong = kept.clone();
+    wrong["runs"][0][0]["figures"]["share"] = 99.0.into();
+    keep(&wrong);
+    let (code, found) = validate(name, directory.path());
+    let outside: Vec<&Value> =
+        found["figures"].as_array().unwrap().iter().filter(|row| row["agrees"] == false).collect();
+    assert_eq!((code, outside.len(), outside[0]["cause"].is_null()), (Some(1), 1, true), "{outside:?}");
+    let altered = format!("{}\n# another\n", kept["workload"].as_str().unwrap());
+    std::fs::write(&file, altered).unwrap();
+    let (code, found) = validate(name, directory.path());
+    let why = found["not_compared"][0]["why"].as_str().unwrap_or_default();
+    assert!(code == Some(4) && why.contains("of another workload"), "{code:?} {found}");
+    for (name, words) in
+        [("FIFO besides fair", "did you mean `FIFO beside fair`?"), ("none.toml", "none.toml cannot be read")]
+    {
+        let output = surety(&["validate", name, "--stored", "--on", KERNEL]);
+        assert!(output.status.code() == Some(2) && errors(&output).contains(words), "{}", errors(&output));
+    }
+}
+
 /// Analysis and simulation of an experiment beside its stored records, computed now.
 fn beside_records(experiment: &str) -> Value {
     let file = root().join("crates/sim/tests/golden-lab").join(format!("{experiment}.json"));

@@ -141,25 +141,27 @@ pub const KEYS: &[KeyRow] = &[
         word: "rt-limit",
         value: "RUNTIME/PERIOD|off",
         example: "950ms/1s",
-        about: "realtime throttling (sched_rt_runtime_us and sched_rt_period_us), or `off`",
+        about: "realtime throttling, and the part of each CPU that reservations may have (sched_rt_runtime_us and sched_rt_period_us); `off`, -1 there: no limit of either",
         set: |platform, value| {
             let found = share_of_period(value)?;
-            platform.realtime_limit = found.map(|(runtime, period)| RealtimeLimit { runtime, period });
+            let limit = found.map(|(runtime, period)| RealtimeLimit { runtime, period });
+            *platform = platform.clone().with_realtime_limit(limit);
             Ok(())
         },
     },
     KeyRow {
         word: "rt-throttled",
-        value: "wait|fair",
-        example: "fair",
-        about: "what throttled realtime threads do: `wait`, or run on as fair threads of nice 0 (no kernel does); needs `rt-limit`",
+        value: "wait|run|fair",
+        example: "run",
+        about: "what realtime threads do at `rt-limit`: `wait`; `run` on, as from 6.12 on without CONFIG_RT_GROUP_SCHED, where it limits reservations only; or run on as `fair` threads of nice 0 (no kernel does)",
         set: |platform, value| {
             platform.realtime_demoted = match value {
-                "wait" => false,
+                "wait" | "run" => false,
                 "fair" if platform.realtime_limit.is_some() => true,
                 "fair" => return Err("nothing is throttled here without `rt-limit`".to_owned()),
-                _ => return Err("`wait` or `fair`".to_owned()),
+                _ => return Err("`wait`, `run` or `fair`".to_owned()),
             };
+            platform.realtime_limit = platform.realtime_limit.filter(|_| value != "run");
             Ok(())
         },
     },
@@ -517,6 +519,30 @@ mod tests {
         assert!(parts("llc=2,cpus=4").is_ok() && parts("hz=1000").is_ok());
     }
 
+    /// `init_dl_bw` and `dl_bandwidth_enabled` in `kernel/sched/deadline.c`: the cap is `sched_rt_runtime_us / sched_rt_period_us`, and
+    /// there is none at -1.
+    #[test]
+    fn the_limit_of_realtime_threads_is_that_of_reservations_too() {
+        let of = |text: &str, machine: &Platform| {
+            let changed = text.parse::<PlatformChanges>().unwrap().on(machine).unwrap();
+            let percent = changed.deadline_cap.to_exact_percent().unwrap();
+            (percent, changed.deadline_unlimited, changed.realtime_limit.is_some())
+        };
+        for (_, profile) in PROFILES {
+            let machine = profile(1);
+            assert_eq!(of("rt-limit=500ms/1s", &machine), ("50%".to_owned(), false, true));
+            assert_eq!(of("rt-limit=500ms/1s,rt-throttled=run", &machine), ("50%".to_owned(), false, false));
+            assert_eq!(of("rt-limit=off", &machine), ("100%".to_owned(), true, false));
+        }
+        let said = "rt-limit=500ms/1s".parse::<PlatformChanges>().unwrap();
+        let half = said.on(&Platform::linux_6_12(1)).unwrap();
+        assert_eq!(half.admitted_per_cpu(), Some(1 << 19));
+        assert!(half.in_words().contains("reservations up to 50.00 %"), "{}", half.in_words());
+        let off = "rt-limit=off".parse::<PlatformChanges>().unwrap().on(&half).unwrap();
+        assert_eq!(off.admitted_per_cpu(), None);
+        assert!(off.in_words().contains("no limit of reservations"), "{}", off.in_words());
+    }
+
     /// Features are those of the fair class that the machine has with the other changes.
     #[test]
     fn features_are_those_of_the_machine_that_is_changed() {
@@ -550,7 +576,7 @@ mod tests {
             ("switch-cost=much", "switch-cost=2us"),
             ("overheads=2us", "each cost has a key of its own"),
             ("rt-limit=off,rt-throttled=fair", "nothing is throttled here without `rt-limit`"),
-            ("rt-throttled=never", "`wait` or `fair`"),
+            ("rt-throttled=never", "`wait`, `run` or `fair`"),
             ("deadline-inheritance=on", "`kernel` or `bandwidth`"),
             ("features=SLOW", "no feature `SLOW`: the fair class of 6.17 to 7.0 has PLACE_LAG"),
             ("features=NO_WA_BIAS", "WA_BIAS is on in the simulator: the simulator does not know"),

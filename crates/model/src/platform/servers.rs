@@ -140,6 +140,17 @@ impl Platform {
         (0..self.cpus as usize).map(|place| self.booked_at(place)).sum()
     }
 
+    /// The same machine with the servers of another.
+    pub fn with_servers_of(self, other: &Platform) -> Platform {
+        Platform {
+            fair_server: other.fair_server,
+            fair_servers: other.fair_servers.clone(),
+            fair_server_charged: other.fair_server_charged,
+            ext_server: other.ext_server,
+            ..self
+        }
+    }
+
     /// Whose servers admission books, in words: `fair servers`.
     pub fn servers_in_words(&self) -> &'static str {
         match (self.booked_for_server(), self.booked_for_ext()) {

@@ -15,7 +15,7 @@ use surety_model::plan::{Plan, PlannedReservation};
 use surety_model::platform::{Enforcement, Platform, TimerRules};
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::reservation::Reservation;
-use surety_units::{Nanos, Probability};
+use surety_units::{Bandwidth, Nanos, Probability};
 
 use super::CheckError;
 use crate::{Overhead, PlanOptions};
@@ -182,6 +182,13 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
     let (part, whole) = platform.deadline_cap.ratio();
     if whole == 0 || part > whole || whole > 1 << 40 {
         return too_much("the platform's `deadline_cap`", format!("{part}/{whole}"), "1".to_owned());
+    }
+    // One setting of the kernel limits both.
+    let of_limit = platform.realtime_limit.and_then(|limit| Bandwidth::of(limit.runtime, limit.period));
+    let expected = if platform.deadline_unlimited { Some(Bandwidth::ONE) } else { of_limit };
+    if let Some(expected) = expected.filter(|expected| *expected != platform.deadline_cap) {
+        let most = format!("{expected} by `realtime_limit` or `deadline_unlimited`: make the plan anew");
+        return too_much("the platform's `deadline_cap`", platform.deadline_cap.to_string(), most);
     }
     rules(platform)
 }

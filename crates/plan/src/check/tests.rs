@@ -74,6 +74,64 @@ fn a_plan_has_to_stand_with_the_servers_that_its_machine_has_now() {
     assert_eq!(found(&Platform { name: "linux-7.0.1".to_owned(), ..now }), None, "of another machine");
 }
 
+/// `sched_rt_runtime_us` limits reservations: one of 65 % is refused where it leaves them half of a CPU, and a plan for more has to stand on
+/// the machine as it is.
+#[test]
+fn a_plan_stays_within_the_limit_of_reservations_and_has_to_stand_with_that_of_its_machine() {
+    let player = TimeDistribution::LogNormal { mean: ms(14), p99: ms(22) };
+    let workload =
+        Workload { tasks: vec![task(40, player, &["response <= 40ms @ 99%"])], ..Workload::default() };
+    let machine = Platform::linux_6_18(1);
+    let on = |text: &str| {
+        let changes = text.parse::<surety_model::platform::PlatformChanges>().unwrap();
+        changes.on(&machine).unwrap()
+    };
+    let made = |platform: &Platform| {
+        plan_in_full(&workload, &BTreeMap::new(), &PlanOptions::new(platform.clone()), false)
+    };
+    let refused = made(&on("rt-limit=500ms/1s")).plan.refusals;
+    assert!(refused.len() == 1 && refused[0].because.contains("exceeds 45.00 %"), "{refused:?}");
+    for (asked, steps) in [("rt-limit=950ms/1s", "of 943719 kernel units"), ("rt-limit=off", "sets no limit")]
+    {
+        let planned = made(&on(asked));
+        assert!(planned.plan.refusals.is_empty(), "{:?}", planned.plan.refusals);
+        let said = planned.plan.reservations[0].proof.steps.join("\n");
+        assert!(said.contains(steps), "{said}");
+        let plan = planned.plan.sealed();
+        let found = |running: &Platform| {
+            let checked = check_written(&plan, &planned.claims, Some(&planned.left), Some(running)).unwrap();
+            let finding = checked[0].findings.iter().find(|finding| finding.by.starts_with("limit")).cloned();
+            finding.map(|finding| (finding.agrees, finding.words))
+        };
+        let same = asked == "rt-limit=950ms/1s";
+        assert_eq!(found(&machine).is_none(), same);
+        if !same {
+            let (agrees, words) = found(&machine).unwrap();
+            assert!(
+                agrees
+                    && words.contains("to 95.00 % of each CPU now, not at all")
+                    && words.ends_with("the plan stands"),
+                "{words}"
+            );
+        }
+        let half = Platform { name: machine.name.clone(), ..on("rt-limit=500ms/1s") };
+        let (agrees, words) = found(&half).unwrap();
+        assert!(!agrees && words.contains("50.00 %") && words.contains("EBUSY"), "{words}");
+        let another = Platform { name: "linux-6.12".to_owned(), ..half };
+        assert_eq!(found(&another), None, "of another machine");
+    }
+}
+
+/// The two numbers of one setting of the kernel agree in a file: the limit of realtime threads once left the cap where it was.
+#[test]
+fn a_cap_other_than_the_limit_of_its_machine_is_refused() {
+    let mut example = example();
+    let limit = surety_model::platform::RealtimeLimit { runtime: ms(500), period: ms(1_000) };
+    example.plan.platform.realtime_limit = Some(limit);
+    let refused = check(&example.plan, &example.claims).unwrap_err().to_string();
+    assert!(refused.contains("`deadline_cap`: 95.00 %") && refused.contains("50.00 %"), "{refused}");
+}
+
 fn response(claims: &mut [Claim]) -> &mut ResponseClaim {
     let mut found = claims.iter_mut().filter_map(|claim| match &mut claim.about {
         Subject::Response(response) => Some(response),

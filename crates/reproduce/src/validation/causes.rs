@@ -540,7 +540,7 @@ mod tests {
         for scenario in scenarios() {
             let (period_us, work_us) = (9_000, 5);
             for beside in [Beside::Kernel { period_us, work_us }, Beside::Stolen { period_us, work_us }] {
-                let with = beside.with(scenario.text).expect(&scenario.title);
+                let with = beside.with(&scenario.text).expect(&scenario.title);
                 assert_eq!(with.tasks.len(), scenario.workload.tasks.len() + 1, "{}", scenario.title);
             }
         }

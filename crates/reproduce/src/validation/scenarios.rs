@@ -3,14 +3,17 @@
 use surety_model::formats::toml;
 use surety_model::workload::Workload;
 
-/// A workload and the number of CPUs it runs on.
+/// A workload and the number of CPUs it runs on: one that is listed here, or of anybody's file, of which no cause is known.
 #[derive(Clone, Debug)]
 pub struct Scenario {
+    /// That of its workload; of a file its name as it was given.
     pub title: String,
+    /// Whether it is one of [`scenarios`].
+    pub is_listed: bool,
     pub cpus: u32,
     /// What its machine is to be, as `--platform` takes it; kernels of the lab can be.
-    pub platform: &'static str,
-    pub text: &'static str,
+    pub platform: String,
+    pub text: String,
     pub workload: Workload,
 }
 
@@ -19,7 +22,8 @@ pub fn scenarios() -> Vec<Scenario> {
     let read = |cpus: u32, platform: &'static str, text: &'static str| {
         let workload = toml::read("scenario", text).expect("the embedded workloads are read by a test");
         let title = workload.title.clone().unwrap_or_default();
-        Scenario { title, cpus, platform, text, workload }
+        let (platform, text) = (platform.to_owned(), text.to_owned());
+        Scenario { title, is_listed: true, cpus, platform, text, workload }
     };
     let plain = FILES.iter().map(|(cpus, text)| read(*cpus, "", text));
     plain.chain(ASKED.iter().map(|(cpus, platform, text)| read(*cpus, platform, text))).collect()

@@ -564,7 +564,7 @@ impl<'a> Builder<'a> {
 
 /// The kernel's admission: all bandwidth reserved, the fair servers' included where they are charged, fits under the cap on every
 /// CPU (`__dl_overflow` in `kernel/sched/deadline.c`).
-/// One that changes its reservation counts with the largest.
+/// One that changes its reservation counts with the largest. Where `sched_rt_runtime_us` is -1 nothing is counted.
 fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> Result<(), WorldError> {
     groups::inside_one_cpu(workload, stage, cpus)?;
     let reservations = || {
@@ -579,7 +579,7 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
             _ => None,
         })
     };
-    let cap = world.platform.deadline_cap.to_kernel() * cpus as u64;
+    let Some(cap) = world.platform.admitted_per_cpu().map(|cap| cap * cpus as u64) else { return Ok(()) };
     let servers = world.platform.booked_for_servers();
     let mut booked = servers;
     let groups = workload

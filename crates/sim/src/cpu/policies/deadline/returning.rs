@@ -18,12 +18,13 @@ impl Deadline {
         let index = Some(self.of_thread[thread.index()]).filter(|index| *index != NONE)?;
         let entity = &self.entities[index as usize];
         let until = Some(entity.zero_lag()).filter(|until| entity.leaves && *until > hardware.now())?;
+        let cap = hardware.platform.admitted_per_cpu()?;
         let cpus = self.queues.len() as u64;
         let of_servers = hardware.platform.booked_for_servers();
         let others = self.entities.iter().enumerate();
         let others = others.filter(|(place, entity)| entity.booked && !self.is_fair_server(*place));
         let booked: u64 = others.map(|(_, entity)| entity.bandwidth()).sum();
         let asked = booked + of_servers + reservation.bandwidth().to_kernel();
-        (asked > hardware.platform.deadline_cap.to_kernel() * cpus).then_some(until)
+        (asked > cap * cpus).then_some(until)
     }
 }
