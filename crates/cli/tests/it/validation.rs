@@ -142,6 +142,21 @@ fn the_page_says_how_far_the_simulator_is_from_the_kernels() {
     assert!(written == now, "the page says other than now (SURETY_VALIDATION=write): {differs:?}");
 }
 
+/// What the command says of the stored records, as JSON.
+fn validity() -> Value {
+    let stored = root().join("crates/sim/tests/golden-lab/validation");
+    let output = surety(&["validate", "--stored", "--records", stored.to_str().unwrap(), "--json"]);
+    serde_json::from_str(&text(&output)).unwrap()
+}
+
+#[test]
+fn every_cause_excuses_a_figure_of_the_records() {
+    let document = validity();
+    assert_eq!(document["causes_without_use"], serde_json::json!([]));
+    let outside = document["figures"].as_array().unwrap().iter().filter(|row| row["agrees"] == false);
+    assert!(outside.count() > 0, "the causes are of figures");
+}
+
 /// Analysis and simulation of an experiment beside its stored records, computed now.
 fn beside_records(experiment: &str) -> Value {
     let file = root().join("crates/sim/tests/golden-lab").join(format!("{experiment}.json"));

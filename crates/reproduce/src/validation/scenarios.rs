@@ -1,7 +1,7 @@
 //! The scenarios: a workload file each, with the number of CPUs it is of.
 
 use surety_model::formats::toml;
-use surety_model::workload::Workload;
+use surety_model::workload::{TaskBody, Work, Workload};
 
 /// A workload and the number of CPUs it runs on.
 #[derive(Clone, Debug)]
@@ -12,6 +12,19 @@ pub struct Scenario {
     pub platform: &'static str,
     pub text: &'static str,
     pub workload: Workload,
+}
+
+impl Scenario {
+    /// Whether the longest waits of its threads are compared, which takes a trace: on one CPU, of threads without jobs where a
+    /// reservation or a realtime policy decides who waits.
+    pub fn has_waits(&self) -> bool {
+        let tasks = &self.workload.tasks;
+        self.cpus == 1
+            && tasks.iter().any(|task| matches!(task.body, TaskBody::Synthetic(Work::Forever)))
+            && tasks
+                .iter()
+                .any(|task| task.reservation.is_some() || task.policy.realtime_priority().is_some())
+    }
 }
 
 /// All of them, in the order in which they are shown.
