@@ -9,6 +9,7 @@
 //! turns: with several of them times are not compared. Runs of the host differ: what is compared is the middle one of several that
 //! nobody disturbed ([`UNDISTURBED`]), and an error counts beyond the largest difference of another from it.
 
+mod beside;
 mod causes;
 mod scenarios;
 mod sharing;
@@ -22,7 +23,8 @@ use surety_model::record::{ActivityRecord, Disturbance, Record, Share};
 use surety_model::workload::{PolicySpec, Task, TaskBody, Work, Workload};
 use surety_units::{CpuSet, Nanos};
 
-pub use causes::{Beside, without_use};
+pub use beside::Beside;
+pub use causes::without_use;
 pub use scenarios::{Scenario, scenarios};
 pub use sharing::Sharing;
 
