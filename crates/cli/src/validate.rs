@@ -12,8 +12,8 @@ use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_report::table::{cells, led};
 use surety_reproduce::validation::{
-    Figures, HOST, Kept, Kernel, NotCompared, Row, SCHEMA, Scenario, Sharing, figures_of, judged,
-    note_counters, shown_beside,
+    Counts, Figures, HOST, Kept, Kernel, NotCompared, Row, SCHEMA, Scenario, Sharing, figures_of, judged,
+    note_counters, shown_beside, without_use,
 };
 use surety_session::{Means, worlds};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -53,7 +53,7 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
     let mut rows = Vec::new();
     let mut unfit = Vec::new();
     let (mut said, mut of_builds) = (None, Vec::new());
-    let simulator = world(args, session, "sim", (1, ""))?;
+    let simulator = world(args, session, "sim", (1, "", false))?;
     for kernel in &kernels {
         let mut file = read(args, kernel)?;
         if !args.stored {
@@ -135,7 +135,8 @@ fn beside_kernel(
         warm_up: kept.warm_up,
         ..options(args, session, cpus, scenario).map_err(NotBeside::Failed)?
     };
-    let simulated = |workload: &Workload, machine: &Platform| {
+    let simulated = |workload: &Workload, machine: &Platform, later: Nanos| {
+        let options = RunOptions { warm_up: options.warm_up + later, ..options.clone() };
         simulated(simulator, (scenario, workload), machine, &options)
     };
     let rows = compared((scenario, kernel, kept), &machine, simulated).map_err(|why| match why {
@@ -173,12 +174,12 @@ fn with(record: &Record, sharing: Option<Sharing>) -> Vec<Figures> {
 fn compared(
     (scenario, kernel, kept): (&Scenario, &str, &Kept),
     machine: &Platform,
-    simulated: impl Fn(&Workload, &Platform) -> Result<Vec<Figures>, WorldError>,
+    simulated: impl Fn(&Workload, &Platform, Nanos) -> Result<Vec<Figures>, WorldError>,
 ) -> Result<Vec<Row>, WorldError> {
-    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine)?);
+    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine, Nanos::ZERO)?);
     for beside in shown_beside(&rows) {
         let Some(workload) = beside.with(&scenario.text) else { continue };
-        note_counters(&mut rows, beside, &simulated(&workload, &beside.on(machine))?);
+        note_counters(&mut rows, beside, &simulated(&workload, &beside.on(machine), beside.later())?);
     }
     Ok(rows)
 }
@@ -244,15 +245,18 @@ fn run_missing(
     chosen: &[Scenario],
     file: &mut Kernel,
 ) -> Result<(), Failure> {
-    let mut machines: Vec<(u32, &str)> = chosen.iter().map(|s| (s.cpus, s.platform.as_str())).collect();
-    machines.sort_by_key(|(cpus, platform)| (!platform.is_empty(), *cpus));
+    let of = |s: &'_ Scenario| (s.cpus, s.platform.clone(), s.has_waits());
+    let mut machines: Vec<(u32, String, bool)> = chosen.iter().map(of).collect();
+    machines.sort_by_key(|(cpus, platform, has_waits)| (!platform.is_empty(), *cpus, *has_waits));
     machines.dedup();
-    for (cpus, platform) in machines {
-        let missing = missing(args, chosen, file, (cpus, platform), |_| true);
+    for (cpus, platform, has_waits) in machines {
+        let is_whole = |kept: &Kept| !has_waits || kept.has_waits();
+        let mut missing = missing(args, chosen, file, (cpus, &platform), is_whole);
+        missing.retain(|scenario| scenario.has_waits() == has_waits);
         if missing.is_empty() {
             continue;
         }
-        let world = world(args, session, kernel, (cpus, platform))?;
+        let world = world(args, session, kernel, (cpus, &platform, has_waits))?;
         let set: CpuSet = (0..cpus).map(CpuId).collect();
         for scenarios in missing.chunks(BATCH) {
             let run =
@@ -365,13 +369,13 @@ fn world<'a>(
     args: &ValidateArgs,
     session: &'a Session,
     word: &str,
-    (cpus, platform): (u32, &str),
+    (cpus, platform, has_waits): (u32, &str, bool),
 ) -> Result<worlds::Worlds<'a>, Failure> {
     let guest = GuestArgs { lab_cpus: cpus, ..args.guest.clone() };
     let platform = changes(platform)?;
     let means = Means {
-        // Who shares what is in the trace.
-        traced: divided(&platform, cpus).is_some(),
+        // Who shares what, and how long a thread waited, is in the trace.
+        traced: has_waits || divided(&platform, cpus).is_some(),
         platform,
         force: false,
         bindings: Bindings::default(),
@@ -423,13 +427,15 @@ fn text(rows: &[Row], unfit: &[NotCompared], session: &Session) -> String {
     for NotCompared { scenario, kernel, why } in unfit {
         out += &led("not compared: ", &format!("{scenario} on {kernel}: {why}"), &style);
     }
-    let agree = rows.iter().filter(|row| row.agrees()).count();
-    let open = rows.iter().filter(|row| !row.agrees() && row.cause.is_none()).count();
-    out += &led(
-        "",
-        &format!("{agree} of {} figures agree, {open} disagree without a cause", rows.len()),
-        &style,
+    for cause in without_use(rows) {
+        out += &led("a cause that excuses nothing: ", &cause, &style);
+    }
+    let Counts { all, agree, shown, named, nearer, open } = Counts::of(rows);
+    let said = format!(
+        "{agree} of {all} figures agree; outside: {shown} with a cause that a counter-run shows, {named} with a cause that is named only ({nearer} \
+         nearer with the counter-run), {open} without a cause"
     );
+    out += &led("", &said, &style);
     out
 }
 
@@ -437,11 +443,13 @@ fn document(rows: &[Row], unfit: &[NotCompared]) -> serde_json::Value {
     let row = |row: &Row| {
         let mut value = json!(row);
         value["agrees"] = json!(row.agrees());
+        value["shown"] = json!(row.shown());
         value
     };
     json!({
         "schema": "surety.validity/1",
         "figures": rows.iter().map(row).collect::<Vec<_>>(),
         "not_compared": unfit,
+        "causes_without_use": without_use(rows),
     })
 }

@@ -9,6 +9,7 @@
 //! turns: with several of them times are not compared. Runs of the host differ: what is compared is the middle one of several that
 //! nobody disturbed ([`UNDISTURBED`]), and an error counts beyond the largest difference of another from it.
 
+mod beside;
 mod causes;
 mod scenarios;
 mod sharing;
@@ -18,11 +19,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::{Enforcement, Platform};
-use surety_model::record::{ActivityRecord, Disturbance, Record};
+use surety_model::record::{ActivityRecord, Disturbance, Record, Share};
 use surety_model::workload::{PolicySpec, Task, TaskBody, Work, Workload};
 use surety_units::{CpuSet, Nanos};
 
-pub use causes::Beside;
+pub use beside::Beside;
+pub use causes::without_use;
 pub use scenarios::{Scenario, scenarios};
 pub use sharing::Sharing;
 
@@ -84,6 +86,13 @@ pub struct Kept {
     pub repeated: u32,
 }
 
+impl Kept {
+    /// Whether the longest wait of a thread is among its figures.
+    pub fn has_waits(&self) -> bool {
+        self.runs.iter().flatten().any(|of| of.figures.contains_key(LONGEST_WAIT))
+    }
+}
+
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }
@@ -99,8 +108,12 @@ pub struct Figures {
 /// What is compared of an activity; its word, and whether it is a time.
 type Figure = (&'static str, bool, fn(&ActivityRecord) -> Option<f64>);
 
-const FIGURES: [Figure; 7] = [
+/// The word of a figure that takes a trace.
+const LONGEST_WAIT: &str = "longest wait";
+
+const FIGURES: [Figure; 8] = [
     ("share", false, |a| a.share.as_ref().map(|share| share.fraction() * 100.0)),
+    ("spread", false, |a| spread(a.share.as_ref()?)),
     ("missed", false, |a| {
         (a.activations > 0 && a.deadline.is_some()).then(|| a.missed as f64 * 100.0 / a.activations as f64)
     }),
@@ -108,11 +121,19 @@ const FIGURES: [Figure; 7] = [
     ("response p99", true, |a| time(a.response.as_ref()?.quantile(0.99))),
     ("latency p50", true, |a| time(a.latency.as_ref()?.quantile(0.5))),
     ("latency p99", true, |a| time(a.latency.as_ref()?.quantile(0.99))),
-    ("longest wait", true, |a| time(a.longest_gap.filter(|_| a.activations == 0))),
+    (LONGEST_WAIT, true, |a| time(a.longest_gap.filter(|_| a.activations == 0))),
 ];
 
 fn time(time: Option<Nanos>) -> Option<f64> {
     time.map(|time| time.get() as f64)
+}
+
+/// By how much of a CPU, in percent, the thread that had most is ahead of the one that had least; `None` of one thread.
+fn spread(share: &Share) -> Option<f64> {
+    let runs = || share.threads.iter().map(|(run, _)| *run);
+    let (least, most) = (runs().min()?, runs().max()?);
+    (share.threads.len() > 1 && share.span.is_positive())
+        .then(|| (most - least).get() as f64 * 100.0 / share.span.get() as f64)
 }
 
 /// What is compared of a record.
@@ -155,13 +176,74 @@ impl Row {
         self.simulated - self.measured
     }
 
+    /// How far a value is from the measured one; a time that never came is at any distance from one that did.
+    fn distance(&self, value: f64) -> f64 {
+        let never = |value: f64| self.is_time && value >= Nanos::MAX.get() as f64;
+        match (never(self.measured), never(value)) {
+            (false, false) => (value - self.measured).abs(),
+            (true, true) => 0.0,
+            _ => f64::INFINITY,
+        }
+    }
+
     /// Whether the simulator is near enough.
     pub fn agrees(&self) -> bool {
-        let never = |value: f64| self.is_time && value >= Nanos::MAX.get() as f64;
-        match (never(self.measured), never(self.simulated)) {
-            (false, false) => self.error().abs() <= self.tolerance,
-            (one, other) => one == other,
+        self.distance(self.simulated) <= self.tolerance
+    }
+
+    /// What the counter-run says of the cause; `None` where there is none for this figure.
+    pub fn shown(&self) -> Option<Shown> {
+        let counter = self.distance(self.counter?);
+        Some(match counter < self.distance(self.simulated) {
+            _ if counter <= self.tolerance => Shown::Yes,
+            true => Shown::Nearer,
+            false => Shown::No,
+        })
+    }
+}
+
+/// What a counter-run does to a figure that is outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shown {
+    /// It comes into the tolerance: the cause is shown.
+    Yes,
+    /// It comes nearer to the kernel's figure and stays outside.
+    Nearer,
+    /// It comes no nearer.
+    No,
+}
+
+/// How many figures agree, and what is known of those that do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub all: usize,
+    pub agree: usize,
+    /// Outside, with a cause that a counter-run shows.
+    pub shown: usize,
+    /// Outside, with a cause that is named and not shown.
+    pub named: usize,
+    /// Of those, how many a counter-run brings nearer.
+    pub nearer: usize,
+    /// Outside, without a cause.
+    pub open: usize,
+}
+
+impl Counts {
+    pub fn of(rows: &[Row]) -> Counts {
+        let mut counts = Counts { all: rows.len(), ..Counts::default() };
+        for row in rows {
+            match (row.agrees(), row.cause, row.shown()) {
+                (true, ..) => counts.agree += 1,
+                (false, None, _) => counts.open += 1,
+                (false, Some(_), Some(Shown::Yes)) => counts.shown += 1,
+                (false, Some(_), shown) => {
+                    counts.named += 1;
+                    counts.nearer += usize::from(shown == Some(Shown::Nearer));
+                }
+            }
         }
+        counts
     }
 }
 
@@ -293,6 +375,65 @@ fn may_overrun(task: &Task) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn row(is_time: bool, measured: f64, simulated: f64, counter: Option<f64>) -> Row {
+        Row {
+            scenario: String::new(),
+            kernel: HOST.to_owned(),
+            activity: String::new(),
+            figure: "share",
+            is_time,
+            measured,
+            simulated,
+            tolerance: 1.0,
+            cause: Some("why"),
+            beside: None,
+            counter,
+        }
+    }
+
+    #[test]
+    fn a_cause_is_shown_where_its_counter_run_comes_into_the_tolerance() {
+        let never = Nanos::MAX.get() as f64;
+        let of = |simulated, counter| row(false, 25.0, simulated, Some(counter)).shown();
+        assert_eq!(of(33.0, 25.5), Some(Shown::Yes));
+        assert_eq!(of(33.0, 24.0), Some(Shown::Yes));
+        assert_eq!(of(33.0, 31.0), Some(Shown::Nearer));
+        assert_eq!(of(33.0, 18.0), Some(Shown::Nearer));
+        assert_eq!(of(33.0, 33.0), Some(Shown::No));
+        assert_eq!(of(33.0, 36.3), Some(Shown::No));
+        assert_eq!(row(false, 25.0, 33.0, None).shown(), None);
+        // A time that never comes is not nearer for having become another one.
+        assert_eq!(row(true, never, 33.0, Some(90.0)).shown(), Some(Shown::No));
+        assert_eq!(row(true, never, 33.0, Some(never)).shown(), Some(Shown::Yes));
+        assert_eq!(row(true, 25.0, never, Some(90.0)).shown(), Some(Shown::Nearer));
+    }
+
+    #[test]
+    fn figures_outside_are_counted_by_what_is_known_of_them() {
+        let outside = |counter| row(false, 25.0, 33.0, counter);
+        let open = Row { cause: None, ..outside(None) };
+        let rows = [
+            row(false, 25.0, 25.9, None),
+            outside(Some(25.1)),
+            outside(Some(30.0)),
+            outside(Some(40.0)),
+            outside(None),
+            open,
+        ];
+        assert_eq!(Counts::of(&rows), Counts { all: 6, agree: 1, shown: 1, named: 3, nearer: 1, open: 1 });
+    }
+
+    #[test]
+    fn the_spread_is_between_the_threads_that_had_most_and_least() {
+        let of = |runs: &[i64]| {
+            let threads = runs.iter().map(|ms| (Nanos::from_millis(*ms), None)).collect();
+            spread(&Share { threads, span: Nanos::from_millis(1000) })
+        };
+        assert_eq!(of(&[300, 340, 310]), Some(4.0));
+        assert_eq!(of(&[300]), None);
+        assert_eq!(of(&[]), None);
+    }
 
     #[test]
     fn runs_that_differ_give_their_middle_and_a_floor() {

@@ -80,7 +80,7 @@ pub(super) fn run_missing(
         let _aside = Aside::of(session, cpus, online);
         let refused = domain.as_ref().and_then(|made| made.as_ref().err().cloned());
         // What this machine is like is read with the domain there.
-        let world = world(args, session, HOST, (first.cpus, ""))?;
+        let world = world(args, session, HOST, (first.cpus, "", false))?;
         for scenario in group {
             let mut kept = super::empty(args, cpus, scenario);
             match &refused {

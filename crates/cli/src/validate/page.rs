@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use surety_reproduce::validation::{NotCompared, Row};
+use surety_reproduce::validation::{Counts, NotCompared, Row, Shown};
 
 use super::value;
 use crate::exit::{Code, Failure};
@@ -12,8 +12,8 @@ const BEGIN: &str = "<!-- begin of the validation -->\n";
 const END: &str = "<!-- end of the validation -->\n";
 
 /// The columns of what is outside.
-pub(super) const OUTSIDE: [&str; 8] =
-    ["scenario", "kernel", "activity", "figure", "kernel's", "simulated", "with the cause", "cause"];
+pub(super) const OUTSIDE: [&str; 9] =
+    ["scenario", "kernel", "activity", "figure", "kernel's", "simulated", "with the cause", "shown", "cause"];
 
 /// What stands for a cause that nobody knows.
 const OPEN: &str = "not known";
@@ -65,7 +65,15 @@ pub(super) fn line(row: &Row) -> Vec<String> {
     let words = [&row.scenario, &row.kernel, &row.activity, row.figure];
     let mut line: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let counter = row.counter.map(|counter| value(row, counter)).unwrap_or_default();
-    line.extend([value(row, row.measured), value(row, row.simulated), counter, cause.to_owned()]);
+    let shown = match row.shown() {
+        Some(Shown::Yes) => "yes",
+        Some(Shown::Nearer) => "nearer",
+        Some(Shown::No) => "no nearer",
+        None => "",
+    };
+    let values = [value(row, row.measured), value(row, row.simulated), counter];
+    line.extend(values);
+    line.extend([shown.to_owned(), cause.to_owned()]);
     line
 }
 
@@ -106,8 +114,13 @@ pub(super) fn tables(
         builds.iter().for_each(|words| out += &format!("- {words}\n"));
     }
     let mut outside: Vec<Vec<String>> = rows.iter().filter(|row| !row.agrees()).map(line).collect();
-    let agree = rows.len() - outside.len();
-    let _ = write!(out, "\n{agree} of {} figures agree. The others:\n\n", rows.len());
+    let Counts { all, agree, shown, named, nearer, open } = Counts::of(rows);
+    let _ = write!(
+        out,
+        "\n{agree} of {all} figures agree. Of the {} outside, {shown} have a cause that a counter-run shows, {named} a cause that is named only \
+         ({nearer} of them come nearer with the counter-run), and {open} have none:\n\n",
+        all - agree
+    );
     let causes = numbered(&mut outside);
     out += &markdown(OUTSIDE, &outside);
     if !causes.is_empty() {

@@ -204,6 +204,50 @@ fn a_workload_file_is_compared_as_a_scenario_of_the_list_is() {
     }
 }
 
+/// What the command says of the stored records, as JSON.
+fn validity() -> Value {
+    let stored = root().join("crates/sim/tests/golden-lab/validation");
+    let output = surety(&["validate", "--stored", "--records", stored.to_str().unwrap(), "--json"]);
+    serde_json::from_str(&text(&output)).unwrap()
+}
+
+#[test]
+fn every_cause_excuses_a_figure_of_the_records() {
+    let document = validity();
+    assert_eq!(document["causes_without_use"], serde_json::json!([]));
+    let outside = document["figures"].as_array().unwrap().iter().filter(|row| row["agrees"] == false);
+    assert!(outside.count() > 0, "the causes are of figures");
+}
+
+/// Of a thread without jobs its longest wait is what a reservation or a realtime policy promises, and what throttling takes.
+#[test]
+fn longest_waits_are_compared_on_every_kernel_of_the_lab() {
+    let document = validity();
+    for kernel in ["lab:6.1-cloud", "lab:6.12-cloud", "lab:7-cloud"] {
+        for (scenario, activity) in [
+            ("FIFO beside fair", "hog"),
+            ("FIFO beside fair", "normal"),
+            ("RR beside fair", "second"),
+            ("DEADLINE 3/10, 5/20", "second"),
+            ("two reclaimers", "second"),
+        ] {
+            let is_it = |row: &&Value| {
+                row["kernel"] == kernel
+                    && row["scenario"] == scenario
+                    && row["activity"] == activity
+                    && row["figure"] == "longest wait"
+            };
+            let found: Vec<&Value> = document["figures"].as_array().unwrap().iter().filter(is_it).collect();
+            assert_eq!(found.len(), 1, "{kernel}, {scenario}, {activity}");
+            assert!(found[0]["measured"].as_f64().unwrap() > 0.0, "{kernel}, {scenario}, {activity}");
+        }
+        let of_threads = document["figures"].as_array().unwrap().iter();
+        let spreads = of_threads.filter(|row| row["kernel"] == kernel && row["figure"] == "spread");
+        let equal = spreads.filter(|row| row["scenario"].as_str().unwrap().contains("equal spinners"));
+        assert_eq!(equal.count(), 3, "{kernel}");
+    }
+}
+
 /// Analysis and simulation of an experiment beside its stored records, computed now.
 fn beside_records(experiment: &str) -> Value {
     let file = root().join("crates/sim/tests/golden-lab").join(format!("{experiment}.json"));

@@ -1,7 +1,7 @@
 //! The scenarios: a workload file each, with the number of CPUs it is of.
 
 use surety_model::formats::toml;
-use surety_model::workload::Workload;
+use surety_model::workload::{Task, TaskBody, Work, Workload};
 
 /// A workload and the number of CPUs it runs on: one that is listed here, or of anybody's file, of which no cause is known.
 #[derive(Clone, Debug)]
@@ -15,6 +15,21 @@ pub struct Scenario {
     pub platform: String,
     pub text: String,
     pub workload: Workload,
+}
+
+impl Scenario {
+    /// Whether the longest waits of its threads are compared, which takes a trace: on one CPU, of threads without jobs where a
+    /// reservation or a realtime policy decides who waits. What a trace takes moves the instants at which jobs of realtime threads
+    /// end, so scenarios that have some are left as they are.
+    pub fn has_waits(&self) -> bool {
+        let tasks = || self.workload.tasks.iter();
+        let is_endless = |task: &Task| matches!(task.body, TaskBody::Synthetic(Work::Forever));
+        let is_realtime = |task: &Task| task.policy.realtime_priority().is_some();
+        self.cpus == 1
+            && tasks().any(is_endless)
+            && tasks().any(|task| task.reservation.is_some() || is_realtime(task))
+            && !tasks().any(|task| is_realtime(task) && !is_endless(task))
+    }
 }
 
 /// All of them, in the order in which they are shown.
@@ -121,6 +136,28 @@ const ASKED: &[(u32, &str, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_are_of_endless_threads_where_no_realtime_thread_has_jobs() {
+        let all = scenarios();
+        let has_waits = |title: &str| {
+            all.iter().find(|scenario| scenario.title == title).expect("there is one").has_waits()
+        };
+        for title in
+            ["FIFO beside fair", "DEADLINE 3/10, 5/20", "two reclaimers", "DEADLINE 12/40 above FIFO"]
+        {
+            assert!(has_waits(title), "{title}");
+        }
+        for title in [
+            "equal spinners",
+            "nice 0, 5, 10",
+            "overruns",
+            "FIFO and RR of equal priority",
+            "3 reservations on 2 CPUs",
+        ] {
+            assert!(!has_waits(title), "{title}");
+        }
+    }
 
     #[test]
     fn every_scenario_is_a_workload_with_a_title_of_its_own() {
