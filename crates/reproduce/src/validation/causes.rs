@@ -115,8 +115,8 @@ const REST_OF_CPUS: &str = "all of the workload has 198.2 % of two CPUs, simulat
 const THROTTLED: &str = "a period of realtime throttling (one timer for all CPUs, `CONFIG_RT_GROUP_SCHED`) goes on from realtime threads before the run: in six \
                          traces it ended 120, 196, 272, 329, 400 and 897 ms after the hogs had begun, here 900 ms, where the first one begins as they are made. Where \
                          it ends decides whether a CPU is throttled while the server of the other one acts, which gives the fair thread 5 %, or at another time, when \
-                         the throttled CPU takes it, 10 %: simulated 5.2 % at 900 ms, 10.7 from 400 to 880, 6.3 to 10.4 below, and 8.3 from 340 to 380, which is shown. \
-                         Where it ended in these runs was not recorded";
+                         the throttled CPU takes it, 10 %: simulated with the start moved through the period in steps of 20 ms 5.2 to 10.7 %, 9.4 with a period that \
+                         ends at 360 ms, which is shown. Where it ended in these runs was not recorded";
 
 const STALE: &str = "each CPU's `this_bw` has more than there are reservations, which counts as asleep (`grub_reclaim`): on a boot with the same \
                      shares (36.4, 60.9 and 2.1 %) a reclaimer of 1 % beside a loop of 60, 70 or 80 % on CPU 1 had its budget run down at \
