@@ -3,7 +3,7 @@
 use surety_model::formats::toml;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
-use surety_units::Nanos;
+use surety_units::{Bandwidth, Nanos};
 
 /// What is otherwise in a simulation that shows a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub enum Beside {
     Later { ms: u32 },
     /// Wake-ups and ticks take so much, in percent of what they take in the record.
     Costs { wakeups: u32, ticks: u32 },
+    /// A period of realtime throttling lasts already and ends then ([`Platform::realtime_period_left`]).
+    Period { left_ms: u32 },
+    /// CPUs' accounts have thousandths of reservations that are no more ([`Platform::stale_bandwidth`]).
+    Stale { thousandths: u32 },
     /// The workload reads otherwise in one place.
     Reads { here: &'static str, there: &'static str },
 }
@@ -28,9 +32,11 @@ impl Beside {
         let (period, work, policy) = match self {
             Beside::Kernel { period_us, work_us } => (period_us, work_us, "fair"),
             Beside::Stolen { period_us, work_us } => (period_us, work_us, "fifo:99"),
-            Beside::IdleTicks | Beside::Later { .. } | Beside::Costs { .. } => {
-                return toml::read("scenario", text).ok();
-            }
+            Beside::IdleTicks
+            | Beside::Later { .. }
+            | Beside::Costs { .. }
+            | Beside::Period { .. }
+            | Beside::Stale { .. } => return toml::read("scenario", text).ok(),
             Beside::Reads { here, there } => {
                 return toml::read("scenario", &text.replacen(here, there, 1)).ok();
             }
@@ -50,6 +56,12 @@ impl Beside {
                 let part = |cost: Nanos, percent: u32| cost * i64::from(percent) / 100;
                 machine.overheads.wakeup = part(machine.overheads.wakeup, wakeups);
                 machine.overheads.tick = part(machine.overheads.tick, ticks);
+            }
+            Beside::Period { left_ms } => {
+                machine.realtime_period_left = Some(Nanos::from_millis(left_ms.into()));
+            }
+            Beside::Stale { thousandths } => {
+                machine.stale_bandwidth = Bandwidth::new(thousandths.into(), 1000);
             }
             Beside::Kernel { .. } | Beside::Stolen { .. } | Beside::Later { .. } | Beside::Reads { .. } => {}
         }
