@@ -6,7 +6,8 @@
 //! either is cut there.
 //!
 //! What is simulated is CPU time. `spinners` and `memory-thrash` want it without end; that the latter also slows
-//! its neighbours through caches and memory is not in it, and is said. Programs are refused. Files lie on simulated disks
+//! its neighbours through caches and memory is not in it, and is said. `messages` are processes that write to each other
+//! through sockets, at a cost that the load says. Programs are refused. Files lie on simulated disks
 //! ([`crate::disk`]), and what uses them does as the host world's threads do.
 //!
 //! Links ([`crate::link`]) run beside the CPUs: packets take none of their time.
@@ -37,7 +38,7 @@ use surety_model::activation::first_tick;
 use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::playout::{Level, jitter_of};
-use surety_model::record::loads::{Counts, file_figures, load_account};
+use surety_model::record::loads::{Counts, file_figures, load_account, message_figures};
 use surety_model::record::{
     Account, ActivityRecord, Basis, CpuTimers, InForce, Record, RequestAccount, Share, StreamThread,
     ThreadInForce, level_of, over_with_batches, stream_record,
@@ -49,7 +50,7 @@ use surety_units::{Bytes, CpuId, CpuSet, Nanos};
 
 use crate::cpu::timers::TimerCounts;
 use crate::engine::Simulation as _;
-use build::{Activity, Member, Stage, disks};
+use build::{Activity, Member, Stage, disks, messages};
 use io::Actor;
 
 /// The world's name.
@@ -259,6 +260,10 @@ impl Measured<'_> {
                 activities.push(self.with_parts(activity, self.mover(index, load)));
                 continue;
             }
+            if messages::talks(load.kind) {
+                activities.push(self.with_gap(activity, self.talkers(index, load)));
+                continue;
+            }
             let account = Account::of_load(load, Basis::Sample);
             activities.push(self.with_gap(activity, account.finish(Some(self.share(activity)))));
         }
@@ -366,6 +371,18 @@ impl Measured<'_> {
         let done = done.into_iter().fold(Counts::default(), Counts::plus);
         let figures = file_figures(load.kind, &done, self.options.duration);
         load_account(load, (workers, workers), &done, figures, self.share(activity))
+    }
+
+    fn talkers(&self, index: usize, load: &Load) -> ActivityRecord {
+        let activity = Activity::Load(index);
+        let done = self.actors(activity).filter_map(|(actor, _)| match actor {
+            Actor::Talker(talker) => Some(talker.done()),
+            _ => None,
+        });
+        let done = done.fold(Counts::default(), Counts::plus);
+        let groups = (members_of(self.stage, activity).count() / messages::PROCESSES) as u64;
+        let figures = message_figures(&done, self.options.duration);
+        load_account(load, (groups, groups), &done, figures, self.share(activity))
     }
 
     fn share(&self, activity: Activity) -> Share {
