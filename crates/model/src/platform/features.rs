@@ -4,7 +4,8 @@
 //! A platform keeps what is to be otherwise than the defaults in the form in which that file takes it: `NO_RUN_TO_PARITY`,
 //! `NEXT_BUDDY`.
 
-use super::Platform;
+use super::{Platform, Topology};
+use crate::source::nearest;
 
 /// What stands before a feature that is off.
 const OFF: &str = "NO_";
@@ -246,6 +247,19 @@ impl FairVersion {
         };
         can_be_set.map(word).collect::<Vec<_>>().join(" ")
     }
+    /// What is said of a feature it has not: what it has instead, or that no fair class has it, with the nearest name of any.
+    fn without(&self, name: &str) -> String {
+        let known = || FAIR_VERSIONS.iter().flat_map(|version| version.features).map(|feature| feature.name);
+        if known().any(|other| other == name) {
+            return format!("the fair class of {} has no {name}, but {}", self.kernels, self.in_words());
+        }
+        let near = match nearest(name, known()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "those that are known stand in the table of features in docs/simulator.md".to_owned(),
+        };
+        format!("no feature `{name}` in the fair class of any version: {near}")
+    }
+
 }
 
 /// A feature as it is written, and whether it is on.
@@ -292,11 +306,7 @@ impl Platform {
         for word in words {
             let (name, is_on) = read(word);
             let Some(feature) = version.feature(name) else {
-                let has = version.in_words();
-                return Err(match FAIR_VERSIONS.iter().any(|other| other.feature(name).is_some()) {
-                    true => format!("the fair class of {} has no {name}, but {has}", version.kernels),
-                    false => format!("no feature `{name}`: the fair class of {} has {has}", version.kernels),
-                });
+                return Err(version.without(name));
             };
             if let Some(why) = feature.fixed.filter(|_| is_on != feature.is_on) {
                 let stands = if feature.is_on { "on" } else { "off" };
@@ -334,7 +344,11 @@ mod tests {
         let cases: [(&str, &str, &str); 9] = [
             ("linux-6.18", "NO_RUN_TO_PARITY", ""),
             ("linux-6.18", "LAST_BUDDY", "has no LAST_BUDDY, but PLACE_LAG"),
-            ("linux-6.18", "RUN_TO_PARTY", "no feature `RUN_TO_PARTY`"),
+            (
+                "linux-6.18",
+                "RUN_TO_PARTY",
+                "`RUN_TO_PARTY` in the fair class of any version: did you mean `RUN_TO_PARITY`?",
+            ),
             ("linux-6.1", "NO_GENTLE_FAIR_SLEEPERS", ""),
             ("linux-6.1", "NO_PLACE_LAG", "2.6.24 to 6.5 has no PLACE_LAG"),
             ("linux-6.6", "NO_DELAY_DEQUEUE", "6.6 to 6.11 has no DELAY_DEQUEUE"),
