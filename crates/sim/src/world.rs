@@ -399,20 +399,18 @@ impl Measured<'_> {
     }
 }
 
-/// What was held against its rules alone, in words.
-fn unvalidated(platform: &Platform, stage: &Stage) -> Option<String> {
+/// What of the machine and of what the workload asks of it no kernel was held against.
+fn unvalidated(platform: &Platform, workload: &Workload, stage: &Stage) -> Vec<String> {
     let rows = stage.schedulers.iter().filter(|row| row.is_of_no_kernel()).map(|row| row.word);
     let lends = platform.bandwidth_inheritance.then_some("bandwidth inheritance");
-    let of_no_kernel: Vec<&str> = rows.chain(lends).collect();
-    let mut said = Vec::new();
+    let asks = workload.latency_nice().map(|_| "latency_nice");
+    let of_no_kernel: Vec<&str> = rows.chain(lends).chain(asks).collect();
+    let mut said = platform.unvalidated();
     if !of_no_kernel.is_empty() {
         let names = of_no_kernel.join(", ");
         said.push(format!("{names}: no kernel of the lab has it, held against its rules alone"));
     }
-    if let Some(topology) = platform.topology {
-        said.push(format!("scheduling domains of {topology}: held against their rules alone"));
-    }
-    (!said.is_empty()).then(|| said.join("; "))
+    said
 }
 
 /// What timers did to each CPU.
@@ -469,7 +467,6 @@ impl SimWorld {
         if !platform.overheads.are_none() {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
         }
-        environment.extend(unvalidated(platform, stage).map(|words| ("unvalidated".to_owned(), words)));
         environment
             .extend(build::servers::too_much(stage, cpus).map(|words| ("servers of edf".to_owned(), words)));
         if !platform.features.is_empty() {
@@ -478,7 +475,7 @@ impl SimWorld {
         if workload.latency_nice().is_some() {
             let is_cfs = platform.fair_version().is_some_and(|version| version.is_cfs);
             let what = if is_cfs { "an offset of wake-up preemption" } else { "a slice" };
-            environment.insert("latency_nice".to_owned(), format!("{what}, unvalidated: no kernel has it"));
+            environment.insert("latency_nice".to_owned(), what.to_owned());
         }
         environment.extend(stage.disks.iter().cloned());
         environment.extend(links::in_force(workload));
@@ -493,6 +490,7 @@ impl SimWorld {
             machine: Some(platform.clone()),
             threads: threads.collect(),
             environment,
+            unvalidated: unvalidated(platform, workload, stage),
             ..InForce::default()
         }
     }

@@ -41,12 +41,19 @@ pub struct FairVersion {
     pub is_cfs: bool,
     /// Whether a kernel with it was held against the simulator.
     pub is_validated: bool,
+    /// The machines with a topology, each with its CPUs, on which one was.
+    pub held_on: &'static [(u32, Topology)],
     /// The number of CPUs up to which its slices grow with them.
     pub scales_to: u32,
     /// What it has nothing for.
     pub lacks: &'static [Lacks],
     pub features: &'static [Feature],
 }
+
+/// Two cores of two threads.
+const CORES: (u32, Topology) = (4, Topology { smt: 2, llc: None, nodes: 1 });
+/// Two caches of two CPUs.
+const CACHES: (u32, Topology) = (4, Topology { smt: 1, llc: Some(2), nodes: 1 });
 
 const fn on(name: &'static str) -> Feature {
     Feature { name, is_on: true, fixed: None }
@@ -76,6 +83,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "6.17 to 7.0",
         is_cfs: false,
         is_validated: true,
+        held_on: &[],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -104,6 +112,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "7.1 and later",
         is_cfs: false,
         is_validated: true,
+        held_on: &[CORES],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -133,6 +142,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "6.12 to 6.16",
         is_cfs: false,
         is_validated: true,
+        held_on: &[CORES, CACHES],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -161,6 +171,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "6.6 to 6.11",
         is_cfs: false,
         is_validated: false,
+        held_on: &[],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -184,6 +195,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "2.6.24 to 6.5",
         is_cfs: true,
         is_validated: true,
+        held_on: &[CORES],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -209,6 +221,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "2.6.23",
         is_cfs: true,
         is_validated: false,
+        held_on: &[],
         scales_to: u32::MAX,
         lacks: &[
             Lacks::Groups,
@@ -234,19 +247,6 @@ impl FairVersion {
         FAIR_VERSIONS.iter().find(|version| version.scheduler == scheduler)
     }
 
-    fn feature(&self, name: &str) -> Option<&'static Feature> {
-        self.features.iter().find(|feature| feature.name == name)
-    }
-
-    /// The features that can be set, as their file has them: `PLACE_LAG NO_NEXT_BUDDY`.
-    pub fn in_words(&self) -> String {
-        let can_be_set = self.features.iter().filter(|feature| feature.fixed.is_none());
-        let word = |feature: &Feature| match feature.is_on {
-            true => feature.name.to_owned(),
-            false => format!("{OFF}{}", feature.name),
-        };
-        can_be_set.map(word).collect::<Vec<_>>().join(" ")
-    }
     /// What is said of a feature it has not: what it has instead, or that no fair class has it, with the nearest name of any.
     fn without(&self, name: &str) -> String {
         let known = || FAIR_VERSIONS.iter().flat_map(|version| version.features).map(|feature| feature.name);
@@ -260,6 +260,19 @@ impl FairVersion {
         format!("no feature `{name}` in the fair class of any version: {near}")
     }
 
+    fn feature(&self, name: &str) -> Option<&'static Feature> {
+        self.features.iter().find(|feature| feature.name == name)
+    }
+
+    /// The features that can be set, as their file has them: `PLACE_LAG NO_NEXT_BUDDY`.
+    pub fn in_words(&self) -> String {
+        let can_be_set = self.features.iter().filter(|feature| feature.fixed.is_none());
+        let word = |feature: &Feature| match feature.is_on {
+            true => feature.name.to_owned(),
+            false => format!("{OFF}{}", feature.name),
+        };
+        can_be_set.map(word).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// A feature as it is written, and whether it is on.
@@ -282,14 +295,6 @@ impl Platform {
         let set = self.features.iter().map(|word| read(word)).find(|(set, _)| *set == name);
         let is_on = version.feature(name).is_some_and(|feature| feature.is_on);
         set.map_or(is_on, |(_, is_on)| is_on)
-    }
-
-    /// Whether its fair class, with the features that are set and over CPUs that share what they do, is one of a kernel that the simulator
-    /// was held against.
-    pub fn is_fair_class_validated(&self) -> bool {
-        self.topology.is_none()
-            && self.features.is_empty()
-            && self.fair_version().is_some_and(|version| version.is_validated)
     }
 
     /// Sets features of the fair class, each by its name, with `NO_` before one that is to be off.
@@ -327,7 +332,7 @@ impl Platform {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::{PROFILES, Topology};
+    use crate::platform::PROFILES;
 
     fn set(platform: &Platform, words: &[&str]) -> Result<Vec<String>, String> {
         let mut platform = platform.clone();
@@ -379,8 +384,6 @@ mod tests {
         assert!(set(&muqss, &["PLACE_LAG"]).unwrap_err().contains("MuQSS"));
         assert!(!changed_or_plain(&["NEXT_BUDDY"]).is_fair_class_validated());
         assert!(changed_or_plain(&["RUN_TO_PARITY"]).is_fair_class_validated());
-        let divided = Platform { topology: Some(Topology::default()), ..Platform::linux_6_18(1) };
-        assert!(!divided.is_fair_class_validated(), "no kernel was held against its domains");
         assert!(Platform::linux_6_6(1).in_words().contains("fair class unvalidated"));
     }
 
