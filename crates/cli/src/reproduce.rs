@@ -89,17 +89,17 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
     files::check_outputs([args.records.as_ref(), page.as_ref()])?;
     let sheet = match (&args.from, &args.records) {
         (Some(file), _) if args.on.is_empty() => {
-            (experiment.reproduce)(&mut FromRecords::read(file, experiment.name)?, &request)?
+            experiment.run(&mut FromRecords::read(file, experiment.name)?, &request)?
         }
         (Some(file), _) => {
             let records = FromRecords::read(file, experiment.name)?;
             let models = models(args, experiment, session)?;
-            (experiment.reproduce)(&mut Beside::new(records, models), &request)?
+            experiment.run(&mut Beside::new(records, models), &request)?
         }
-        (None, None) => (experiment.reproduce)(&mut bench(args, experiment, session)?, &request)?,
+        (None, None) => experiment.run(&mut bench(args, experiment, session)?, &request)?,
         (None, Some(file)) => {
             let mut bench = Keeping::new(bench(args, experiment, session)?);
-            let sheet = (experiment.reproduce)(&mut bench, &request)?;
+            let sheet = experiment.run(&mut bench, &request)?;
             files::write(file, &bench.into_document(experiment.name))?;
             sheet
         }

@@ -34,6 +34,7 @@ pub(crate) fn in_force(
         threads,
         environment,
         checks: checks_of(facts),
+        unvalidated: Vec::new(),
         // No interrupts are counted of it.
         timers: Vec::new(),
         disturbance,

@@ -80,6 +80,7 @@ mod tests {
             kernels: "1.0",
             is_cfs: false,
             is_validated: false,
+            held_on: &[],
             scales_to: 8,
             lacks: &[
                 Lacks::Groups,

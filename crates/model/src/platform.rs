@@ -6,6 +6,7 @@ mod overheads;
 mod servers;
 mod timers;
 mod topology;
+mod unvalidated;
 
 use serde::{Deserialize, Serialize};
 use surety_units::{Bandwidth, Bytes, CpuId, CpuSet, Nanos};

@@ -102,6 +102,9 @@ pub struct InForce {
     pub threads: Vec<ThreadInForce>,
     /// Everything else about the machine that a reader needs to judge the numbers, by name.
     pub environment: BTreeMap<String, String>,
+    /// What of a simulated machine no kernel was held against, each in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unvalidated: Vec<String>,
     /// Whether the machine was fit to measure, where it is a real one.
     #[serde(default)]
     pub checks: Vec<Check>,

@@ -3,7 +3,7 @@
 
 use surety_model::noise::NOISE;
 use surety_model::promise::Metric;
-use surety_model::record::{ActivityRecord, Basis, Distribution, Figure};
+use surety_model::record::{ActivityRecord, Basis, Distribution, Figure, Record};
 use surety_model::verdict::{Outcome, Verdict};
 use surety_model::workload::ActivityKind;
 use surety_units::Nanos;
@@ -318,9 +318,18 @@ pub(crate) fn judged<'a>(rows: &'a [Row<'_>]) -> Vec<Judged<'a>> {
 
 /// Everything that degrades a row, once, with the rows it is about.
 pub(crate) fn degraded<'a>(rows: &'a [Row<'_>]) -> Vec<(&'a str, Vec<&'a str>)> {
+    remarks(rows, |record| &record.degraded)
+}
+
+/// Everything of simulated machines that no kernel was held against, likewise.
+pub(crate) fn unvalidated<'a>(rows: &'a [Row<'_>]) -> Vec<(&'a str, Vec<&'a str>)> {
+    remarks(rows, |record| &record.in_force.unvalidated)
+}
+
+fn remarks<'a>(rows: &'a [Row<'_>], of: fn(&Record) -> &Vec<String>) -> Vec<(&'a str, Vec<&'a str>)> {
     let mut list: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in rows {
-        for reason in &row.record.degraded {
+        for reason in of(row.record) {
             match list.iter_mut().find(|(r, _)| r == reason) {
                 Some((_, labels)) if labels.contains(&row.label.as_str()) => {}
                 Some((_, labels)) => labels.push(&row.label),

@@ -348,11 +348,15 @@ fn verdicts(rows: &[Row<'_>], out: &mut String, style: &Style) {
 }
 
 fn degraded(rows: &[Row<'_>], out: &mut String, style: &Style) {
-    let reasons = compare::degraded(rows);
+    remarks("degraded", &compare::degraded(rows), out, style);
+    remarks("unvalidated", &compare::unvalidated(rows), out, style);
+}
+
+fn remarks(title: &str, reasons: &[(&str, Vec<&str>)], out: &mut String, style: &Style) {
     if reasons.is_empty() {
         return;
     }
-    heading("degraded", out, style);
+    heading(title, out, style);
     for (reason, labels) in reasons {
         *out += &paragraph(style, &format!("{}: ", labels.join(", ")), Tone::Open, reason);
     }

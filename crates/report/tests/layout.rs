@@ -34,6 +34,7 @@ fn hostile() -> Vec<(&'static str, Record)> {
         record.activities[1].name = "<b>&\"'-x\x1b[31m".to_owned();
         record.world = "<script>alert(1)</script>".to_owned();
         record.degraded.push("the governor is <powersave> & the name is \"long\" ".repeat(4));
+        record.in_force.unvalidated.push("<u>class</u> ".repeat(20));
         record.in_force.environment.insert("<i>key</i>".repeat(6), "value & more ".repeat(20));
         for figure in record.activities.iter_mut().flat_map(|a| &mut a.figures) {
             figure.name = format!("<figure> & {}", figure.name.repeat(9));
@@ -235,4 +236,21 @@ fn what_was_in_force_and_the_environment_are_shown_when_asked_for() {
         assert!(!short.contains(heading) && long.contains(heading), "{heading}");
     }
     assert!(short.contains("\nin force, not as asked\n"), "{short}");
+}
+
+/// What no kernel was held against is told once for each result, verbose or not, and on the page; no verdict hangs on it.
+#[test]
+fn what_is_unvalidated_is_told_once() {
+    let mut records = records();
+    let before = table::comparison(&rows(&records), &Style::plain(100));
+    assert!(!before.contains("unvalidated"), "{before}");
+    let words = "fair class eevdf-6.6: no kernel of the lab has it";
+    records[0].1.in_force.unvalidated.push(words.to_owned());
+    let rows = rows(&records);
+    let label = &rows[0].label;
+    for text in [table::record(&rows[0], &Style::plain(100)), table::comparison(&rows, &Style::plain(100))] {
+        assert_eq!(text.matches(&format!("\nunvalidated\n{label}: {words}\n")).count(), 1, "{text}");
+    }
+    let page = html::page(&Report { rows: &rows, ..Report::default() });
+    assert!(page.contains(&format!("<b>Unvalidated</b> ({label}): {words}")), "{page}");
 }

@@ -139,6 +139,7 @@ fn records_are_as_documented() {
     let timers =
         CpuTimers { cpu: CpuId(0), interrupts: 3, ticks: 2, idle_exits: 1, cost: Nanos::from_micros(9) };
     records[0].1.in_force.timers = vec![timers];
+    records[0].1.in_force.unvalidated = vec!["fair class eevdf-6.6".to_owned()];
     let rows = rows(&records);
     let plan = with_stream();
     let report = Report {

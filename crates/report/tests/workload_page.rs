@@ -178,6 +178,7 @@ fn every_example_reads() {
                 ("load", "command" | "user" | "keep_capabilities") => Some("command"),
                 ("load", "period") => Some("timers"),
                 ("load", "once") => Some("file-copy"),
+                ("load", "message-cost") => Some("messages"),
                 _ => None,
             };
             if let Some(word) = only_of {
@@ -228,7 +229,8 @@ fn key_of(row: &LoadRow, text: &str) -> bool {
                 | LoadKey::Direct
                 | LoadKey::Random
                 | LoadKey::IoPriority
-                | LoadKey::Once => default.is_empty(),
+                | LoadKey::Once
+                | LoadKey::MessageCost => default.is_empty(),
             }
     })
 }

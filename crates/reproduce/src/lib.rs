@@ -12,6 +12,7 @@
 mod experiments;
 pub mod published;
 pub mod sheet;
+mod unvalidated;
 pub mod validation;
 
 pub use experiments::EXPERIMENTS;
@@ -164,8 +165,8 @@ pub struct Experiment {
     pub selects: &'static [&'static str],
     /// Whether it looks at what only a trace shows, such as how long threads waited.
     pub is_traced: bool,
-    /// Runs it. [`WorldError::Interrupted`] ends it; a world that cannot run a configuration gives a refused cell instead.
-    pub reproduce: fn(&mut dyn Bench, &Request) -> Result<Sheet, WorldError>,
+    /// Makes its runs. [`WorldError::Interrupted`] ends it; a world that cannot run a configuration gives a refused cell instead.
+    pub(crate) reproduce: fn(&mut dyn Bench, &Request) -> Result<Sheet, WorldError>,
 }
 
 /// What most experiments have in common.

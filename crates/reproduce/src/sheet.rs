@@ -87,6 +87,8 @@ pub enum Mark {
     Calibrated,
     /// The model cannot give what was published here, for this reason.
     NotExplained(String),
+    /// No kernel was held against what was simulated here; a note says what.
+    Unvalidated,
 }
 
 impl Mark {
@@ -95,6 +97,7 @@ impl Mark {
         match self {
             Mark::Calibrated => "calibrated",
             Mark::NotExplained(_) => "not explained",
+            Mark::Unvalidated => "unvalidated",
         }
     }
 }

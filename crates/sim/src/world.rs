@@ -6,7 +6,8 @@
 //! either is cut there.
 //!
 //! What is simulated is CPU time. `spinners` and `memory-thrash` want it without end; that the latter also slows
-//! its neighbours through caches and memory is not in it, and is said. Programs are refused. Files lie on simulated disks
+//! its neighbours through caches and memory is not in it, and is said. `messages` are processes that write to each other
+//! through sockets, at a cost that the load says. Programs are refused. Files lie on simulated disks
 //! ([`crate::disk`]), and what uses them does as the host world's threads do.
 //!
 //! Links ([`crate::link`]) run beside the CPUs: packets take none of their time.
@@ -37,7 +38,7 @@ use surety_model::activation::first_tick;
 use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::playout::{Level, jitter_of};
-use surety_model::record::loads::{Counts, file_figures, load_account};
+use surety_model::record::loads::{Counts, file_figures, load_account, message_figures};
 use surety_model::record::{
     Account, ActivityRecord, Basis, CpuTimers, InForce, Record, RequestAccount, Share, StreamThread,
     ThreadInForce, level_of, over_with_batches, stream_record,
@@ -49,7 +50,7 @@ use surety_units::{Bytes, CpuId, CpuSet, Nanos};
 
 use crate::cpu::timers::TimerCounts;
 use crate::engine::Simulation as _;
-use build::{Activity, Member, Stage, disks};
+use build::{Activity, Member, Stage, disks, messages};
 use io::Actor;
 
 /// The world's name.
@@ -259,6 +260,10 @@ impl Measured<'_> {
                 activities.push(self.with_parts(activity, self.mover(index, load)));
                 continue;
             }
+            if messages::talks(load.kind) {
+                activities.push(self.with_gap(activity, self.talkers(index, load)));
+                continue;
+            }
             let account = Account::of_load(load, Basis::Sample);
             activities.push(self.with_gap(activity, account.finish(Some(self.share(activity)))));
         }
@@ -368,6 +373,18 @@ impl Measured<'_> {
         load_account(load, (workers, workers), &done, figures, self.share(activity))
     }
 
+    fn talkers(&self, index: usize, load: &Load) -> ActivityRecord {
+        let activity = Activity::Load(index);
+        let done = self.actors(activity).filter_map(|(actor, _)| match actor {
+            Actor::Talker(talker) => Some(talker.done()),
+            _ => None,
+        });
+        let done = done.fold(Counts::default(), Counts::plus);
+        let groups = (members_of(self.stage, activity).count() / messages::PROCESSES) as u64;
+        let figures = message_figures(&done, self.options.duration);
+        load_account(load, (groups, groups), &done, figures, self.share(activity))
+    }
+
     fn share(&self, activity: Activity) -> Share {
         let threads = members_of(self.stage, activity).map(|member| {
             let (waited, _) = self.stage.machine.waits(member.thread);
@@ -382,20 +399,18 @@ impl Measured<'_> {
     }
 }
 
-/// What was held against its rules alone, in words.
-fn unvalidated(platform: &Platform, stage: &Stage) -> Option<String> {
+/// What of the machine and of what the workload asks of it no kernel was held against.
+fn unvalidated(platform: &Platform, workload: &Workload, stage: &Stage) -> Vec<String> {
     let rows = stage.schedulers.iter().filter(|row| row.is_of_no_kernel()).map(|row| row.word);
     let lends = platform.bandwidth_inheritance.then_some("bandwidth inheritance");
-    let of_no_kernel: Vec<&str> = rows.chain(lends).collect();
-    let mut said = Vec::new();
+    let asks = workload.latency_nice().map(|_| "latency_nice");
+    let of_no_kernel: Vec<&str> = rows.chain(lends).chain(asks).collect();
+    let mut said = platform.unvalidated();
     if !of_no_kernel.is_empty() {
         let names = of_no_kernel.join(", ");
         said.push(format!("{names}: no kernel of the lab has it, held against its rules alone"));
     }
-    if let Some(topology) = platform.topology {
-        said.push(format!("scheduling domains of {topology}: held against their rules alone"));
-    }
-    (!said.is_empty()).then(|| said.join("; "))
+    said
 }
 
 /// What timers did to each CPU.
@@ -452,7 +467,6 @@ impl SimWorld {
         if !platform.overheads.are_none() {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
         }
-        environment.extend(unvalidated(platform, stage).map(|words| ("unvalidated".to_owned(), words)));
         environment
             .extend(build::servers::too_much(stage, cpus).map(|words| ("servers of edf".to_owned(), words)));
         if !platform.features.is_empty() {
@@ -461,7 +475,7 @@ impl SimWorld {
         if workload.latency_nice().is_some() {
             let is_cfs = platform.fair_version().is_some_and(|version| version.is_cfs);
             let what = if is_cfs { "an offset of wake-up preemption" } else { "a slice" };
-            environment.insert("latency_nice".to_owned(), format!("{what}, unvalidated: no kernel has it"));
+            environment.insert("latency_nice".to_owned(), what.to_owned());
         }
         environment.extend(stage.disks.iter().cloned());
         environment.extend(links::in_force(workload));
@@ -476,6 +490,7 @@ impl SimWorld {
             machine: Some(platform.clone()),
             threads: threads.collect(),
             environment,
+            unvalidated: unvalidated(platform, workload, stage),
             ..InForce::default()
         }
     }

@@ -234,7 +234,7 @@ fn a_cpu_that_finds_only_bound_threads_waits_longer_each_time() {
     }
 }
 
-/// Where CPUs share things is not held against a kernel, and not heeded by MuQSS.
+/// What CPUs share is told where no kernel was held against it, and not heeded by MuQSS.
 #[test]
 fn a_record_says_of_domains_that_they_are_unvalidated() {
     let text = "format = 1\n[[task]]\nname = 't'\nperiod = '10ms'\nwork = '1ms'\n";
@@ -242,10 +242,15 @@ fn a_record_says_of_domains_that_they_are_unvalidated() {
     let options = RunOptions { duration: ms(50), warm_up: ms(0), ..RunOptions::default() };
     let run = |platform| SimWorld::new(platform).run(&workload, &options, &mut Unobserved);
     let record = run(divided("linux-6.18", 4, 2, None, 1)).unwrap();
-    let said = &record.in_force.environment["unvalidated"];
-    assert_eq!(said, "scheduling domains of smt=2,nodes=1: held against their rules alone");
+    let said = ["scheduling domains of smt=2,nodes=1 on 4 CPUs: held against their rules alone"];
+    assert_eq!(record.in_force.unvalidated, said);
+    let held = run(divided("linux-6.12", 4, 2, None, 1)).unwrap();
+    assert_eq!(
+        held.in_force.unvalidated, [""; 0],
+        "kernels of the lab were held against two cores of two threads"
+    );
     let plain = run(Platform::linux_6_18(4)).unwrap();
-    assert!(!plain.in_force.environment.contains_key("unvalidated"));
+    assert!(plain.in_force.unvalidated.is_empty());
     let schedulers = vec!["deadline".to_owned(), "muqss".to_owned()];
     let refused = run(Platform { schedulers, ..divided("linux-6.18", 4, 2, None, 1) }).unwrap_err();
     assert!(refused.to_string().contains("MuQSS is simulated on CPUs that share all they have"), "{refused}");

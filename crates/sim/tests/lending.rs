@@ -148,7 +148,7 @@ fn what_is_not_lent_is_refused() {
         assert!(refused.to_string().contains(why), "{refused}");
     }
     let record = SimWorld::new(lends(1)).run(&text(own, ""), &options(1, 1), &mut Unobserved).unwrap();
-    let said = &record.in_force.environment["unvalidated"];
+    let said = &record.in_force.unvalidated[0];
     assert!(said.starts_with("bandwidth inheritance: no kernel of the lab has it"), "{said}");
     assert_eq!(record.activity("b").unwrap().completed, 50);
 }

@@ -578,7 +578,7 @@ mod tests {
             ("rt-limit=off,rt-throttled=fair", "nothing is throttled here without `rt-limit`"),
             ("rt-throttled=never", "`wait`, `run` or `fair`"),
             ("deadline-inheritance=on", "`kernel` or `bandwidth`"),
-            ("features=SLOW", "no feature `SLOW`: the fair class of 6.17 to 7.0 has PLACE_LAG"),
+            ("features=SLOW", "no feature `SLOW` in the fair class of any version: those that are known"),
             ("features=NO_WA_BIAS", "WA_BIAS is on in the simulator: the simulator does not know"),
         ] {
             let error = text.parse::<PlatformChanges>().unwrap_err();

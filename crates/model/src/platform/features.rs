@@ -4,7 +4,8 @@
 //! A platform keeps what is to be otherwise than the defaults in the form in which that file takes it: `NO_RUN_TO_PARITY`,
 //! `NEXT_BUDDY`.
 
-use super::Platform;
+use super::{Platform, Topology};
+use crate::source::nearest;
 
 /// What stands before a feature that is off.
 const OFF: &str = "NO_";
@@ -40,12 +41,19 @@ pub struct FairVersion {
     pub is_cfs: bool,
     /// Whether a kernel with it was held against the simulator.
     pub is_validated: bool,
+    /// The machines with a topology, each with its CPUs, on which one was.
+    pub held_on: &'static [(u32, Topology)],
     /// The number of CPUs up to which its slices grow with them.
     pub scales_to: u32,
     /// What it has nothing for.
     pub lacks: &'static [Lacks],
     pub features: &'static [Feature],
 }
+
+/// Two cores of two threads.
+const CORES: (u32, Topology) = (4, Topology { smt: 2, llc: None, nodes: 1 });
+/// Two caches of two CPUs.
+const CACHES: (u32, Topology) = (4, Topology { smt: 1, llc: Some(2), nodes: 1 });
 
 const fn on(name: &'static str) -> Feature {
     Feature { name, is_on: true, fixed: None }
@@ -75,6 +83,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "6.17 to 7.0",
         is_cfs: false,
         is_validated: true,
+        held_on: &[],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -103,6 +112,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "7.1 and later",
         is_cfs: false,
         is_validated: true,
+        held_on: &[CORES],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -132,6 +142,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "6.12 to 6.16",
         is_cfs: false,
         is_validated: true,
+        held_on: &[CORES, CACHES],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -160,6 +171,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "6.6 to 6.11",
         is_cfs: false,
         is_validated: false,
+        held_on: &[],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -183,6 +195,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "2.6.24 to 6.5",
         is_cfs: true,
         is_validated: true,
+        held_on: &[CORES],
         scales_to: 8,
         lacks: &[],
         features: &[
@@ -208,6 +221,7 @@ pub const FAIR_VERSIONS: &[FairVersion] = &[
         kernels: "2.6.23",
         is_cfs: true,
         is_validated: false,
+        held_on: &[],
         scales_to: u32::MAX,
         lacks: &[
             Lacks::Groups,
@@ -231,6 +245,19 @@ impl FairVersion {
     /// That of a scheduler.
     pub fn of(scheduler: &str) -> Option<&'static FairVersion> {
         FAIR_VERSIONS.iter().find(|version| version.scheduler == scheduler)
+    }
+
+    /// What is said of a feature it has not: what it has instead, or that no fair class has it, with the nearest name of any.
+    fn without(&self, name: &str) -> String {
+        let known = || FAIR_VERSIONS.iter().flat_map(|version| version.features).map(|feature| feature.name);
+        if known().any(|other| other == name) {
+            return format!("the fair class of {} has no {name}, but {}", self.kernels, self.in_words());
+        }
+        let near = match nearest(name, known()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "those that are known stand in the table of features in docs/simulator.md".to_owned(),
+        };
+        format!("no feature `{name}` in the fair class of any version: {near}")
     }
 
     fn feature(&self, name: &str) -> Option<&'static Feature> {
@@ -270,14 +297,6 @@ impl Platform {
         set.map_or(is_on, |(_, is_on)| is_on)
     }
 
-    /// Whether its fair class, with the features that are set and over CPUs that share what they do, is one of a kernel that the simulator
-    /// was held against.
-    pub fn is_fair_class_validated(&self) -> bool {
-        self.topology.is_none()
-            && self.features.is_empty()
-            && self.fair_version().is_some_and(|version| version.is_validated)
-    }
-
     /// Sets features of the fair class, each by its name, with `NO_` before one that is to be off.
     ///
     /// # Errors
@@ -292,11 +311,7 @@ impl Platform {
         for word in words {
             let (name, is_on) = read(word);
             let Some(feature) = version.feature(name) else {
-                let has = version.in_words();
-                return Err(match FAIR_VERSIONS.iter().any(|other| other.feature(name).is_some()) {
-                    true => format!("the fair class of {} has no {name}, but {has}", version.kernels),
-                    false => format!("no feature `{name}`: the fair class of {} has {has}", version.kernels),
-                });
+                return Err(version.without(name));
             };
             if let Some(why) = feature.fixed.filter(|_| is_on != feature.is_on) {
                 let stands = if feature.is_on { "on" } else { "off" };
@@ -317,7 +332,7 @@ impl Platform {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::{PROFILES, Topology};
+    use crate::platform::PROFILES;
 
     fn set(platform: &Platform, words: &[&str]) -> Result<Vec<String>, String> {
         let mut platform = platform.clone();
@@ -334,7 +349,11 @@ mod tests {
         let cases: [(&str, &str, &str); 9] = [
             ("linux-6.18", "NO_RUN_TO_PARITY", ""),
             ("linux-6.18", "LAST_BUDDY", "has no LAST_BUDDY, but PLACE_LAG"),
-            ("linux-6.18", "RUN_TO_PARTY", "no feature `RUN_TO_PARTY`"),
+            (
+                "linux-6.18",
+                "RUN_TO_PARTY",
+                "`RUN_TO_PARTY` in the fair class of any version: did you mean `RUN_TO_PARITY`?",
+            ),
             ("linux-6.1", "NO_GENTLE_FAIR_SLEEPERS", ""),
             ("linux-6.1", "NO_PLACE_LAG", "2.6.24 to 6.5 has no PLACE_LAG"),
             ("linux-6.6", "NO_DELAY_DEQUEUE", "6.6 to 6.11 has no DELAY_DEQUEUE"),
@@ -365,8 +384,6 @@ mod tests {
         assert!(set(&muqss, &["PLACE_LAG"]).unwrap_err().contains("MuQSS"));
         assert!(!changed_or_plain(&["NEXT_BUDDY"]).is_fair_class_validated());
         assert!(changed_or_plain(&["RUN_TO_PARITY"]).is_fair_class_validated());
-        let divided = Platform { topology: Some(Topology::default()), ..Platform::linux_6_18(1) };
-        assert!(!divided.is_fair_class_validated(), "no kernel was held against its domains");
         assert!(Platform::linux_6_6(1).in_words().contains("fair class unvalidated"));
     }
 

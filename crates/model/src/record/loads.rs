@@ -70,6 +70,11 @@ pub fn file_figures(kind: LoadKind, done: &Counts, observed: Nanos) -> Vec<Figur
     }
 }
 
+/// The figures of messages that were received.
+pub fn message_figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    vec![per_second("messages", done.rounds, "/s", observed), per_second("rate", done.bytes, "B/s", observed)]
+}
+
 /// The record of a load of which so many workers were planned and so many ran.
 pub fn load_account(
     load: &Load,

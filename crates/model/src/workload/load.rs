@@ -60,6 +60,8 @@ pub enum LoadKey {
     Period(Nanos),
     /// Done when it is done once.
     Once,
+    /// CPU time of a message, where a world has no machine that takes it.
+    MessageCost,
 }
 
 /// What a kind of load does with its files.
@@ -266,8 +268,9 @@ pub const LOAD_KINDS: &[LoadRow] = &[
     LoadRow {
         kind: LoadKind::Messages,
         word: "messages",
-        keys: &[LoadKey::Block(Bytes(100))],
+        keys: &[LoadKey::Block(Bytes(100)), LoadKey::MessageCost],
         has_processes: true,
+        simulator: Treatment::Whole,
         analysis: Treatment::Whole,
         ..COMMON
     },
@@ -327,6 +330,7 @@ impl LoadKey {
             LoadKey::IoPriority => "io-priority",
             LoadKey::Period(_) => "period",
             LoadKey::Once => "once",
+            LoadKey::MessageCost => "message-cost",
         }
     }
 }
@@ -370,6 +374,8 @@ pub struct Load {
     pub io_priority: Option<IoPriority>,
     /// [`LoadKey::Period`].
     pub period: Option<Nanos>,
+    /// [`LoadKey::MessageCost`]: of its write and its read together.
+    pub message_cost: Option<Nanos>,
     /// A copy or a program is done when it is done once; else it is begun again until the run ends.
     pub once: bool,
     /// The program, of a kind that runs one.
@@ -397,6 +403,7 @@ impl Load {
             random: false,
             io_priority: None,
             period: None,
+            message_cost: None,
             once: false,
             command: None,
             rights: Rights::default(),

@@ -192,4 +192,8 @@ fn degraded(out: &mut String, report: &Report<'_>) {
     } else {
         *out += &text;
     }
+    for (what, rows) in compare::unvalidated(report.rows) {
+        let rows = escape(&rows.join(", "));
+        let _ = writeln!(out, "<p class=\"degraded\"><b>Unvalidated</b> ({rows}): {}</p>", escape(what));
+    }
 }

@@ -148,6 +148,7 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
                 ("clock source".to_owned(), "tsc".to_owned()),
                 ("governor".to_owned(), "performance".to_owned()),
             ]),
+            unvalidated: Vec::new(),
             timers: Vec::new(),
             disturbance: is_host.then_some(Disturbance { others: 0.0, stolen: 0.004 }),
         },

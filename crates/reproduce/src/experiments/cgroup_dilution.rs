@@ -100,7 +100,7 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
     let notes = vec![
         "by the rule: the product of w / W along the path, at most what the thread wants; groups have weight 100 where nothing else is said"
             .to_owned(),
-        "published of leaving the groups: mouse latency of a browser on two CPUs, 121 to 71 ms, with a chain of threads that is not run here"
+        "published of leaving the groups: mouse latency of a browser on two CPUs, 121 to 71 ms, with a chain of threads, which `surety reproduce chromebook` runs"
             .to_owned(),
     ];
     sheet(bench, request, &settings(), notes)

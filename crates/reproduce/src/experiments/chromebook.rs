@@ -13,7 +13,7 @@ use surety_stats::bounds::mean_interval;
 use surety_units::Nanos;
 
 use crate::published::Table;
-use crate::{Bench, COMMON, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow};
+use crate::{Bench, COMMON, Cell, Column, Experiment, Mark, Origin, Request, Sheet, SheetRow};
 
 /// What is published, as printed.
 const PUBLISHED: &str = include_str!("../../published/chromebook.csv");
@@ -138,10 +138,13 @@ struct Seen {
     response: Vec<f64>,
     /// Parts of the compositor's frames that were late or given up.
     dropped: Vec<f64>,
+    /// Whether no kernel was held against what was simulated.
+    is_unvalidated: bool,
 }
 
 impl Seen {
     fn add(&mut self, record: &Record) {
+        self.is_unvalidated |= !record.in_force.unvalidated.is_empty();
         let event =
             record.activity("event").and_then(|event| event.response.as_ref()?.observed()?.moments.mean());
         self.response.extend(event);
@@ -293,7 +296,9 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
                     }
                 }
                 let keys = vec![event.to_owned(), cpus.to_string(), variant.name.to_owned()];
-                rows.push(SheetRow::new(keys, cells));
+                let is_unvalidated = |runs: &Vec<Result<Seen, String>>| matches!(&runs[number], Ok(seen) if seen.is_unvalidated);
+                let mark = of_worlds.iter().any(is_unvalidated).then_some(Mark::Unvalidated);
+                rows.push(SheetRow { mark, ..SheetRow::new(keys, cells) });
             }
         }
     }
@@ -389,6 +394,8 @@ mod tests {
         use Found::{AsPublished, Reversed, Undecided};
         let [two, four] = CPUS.map(|cpus| {
             let seen = simulated(EVENTS[0].1, cpus);
+            let marked = VARIANTS.iter().zip(&seen).filter(|(_, seen)| seen.is_unvalidated);
+            assert_eq!(marked.map(|(variant, _)| variant.name).collect::<Vec<_>>(), ["HIGH", "MuQSS"]);
             ORDERS.map(|order| found(&order, &seen).expect("every variant was run").1)
         });
         let of_responses =

@@ -60,7 +60,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
     let notes = vec![
         "by the rule: a request times one over the sum of all, where that is above one CPU".to_owned(),
-        "unvalidated: no kernel has the scheduler `overcommit`, and kernels refuse the same requests as reservations".to_owned(),
+        "no kernel has the scheduler `overcommit`; kernels refuse the same requests as reservations"
+            .to_owned(),
     ];
     sheet(bench, request, &settings(), notes)
 }

@@ -228,6 +228,7 @@ mod tests {
                     assert!((theory / published - 1.0).abs() < 1e-4, "{test}: {theory}")
                 }
                 None => assert!((theory / published - 1.0).abs() < 0.01, "{test}: {theory}"),
+                Some(Mark::Unvalidated) => panic!("{test}: no run is made of these"),
             }
         }
         assert_eq!(unexplained, ["Test1"]);

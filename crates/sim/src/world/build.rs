@@ -4,6 +4,7 @@ mod changes;
 pub(super) mod disks;
 mod groups;
 mod lends;
+pub(super) mod messages;
 pub(super) mod servers;
 mod streams;
 mod units;
@@ -200,6 +201,7 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
     };
     found.extend(refused_loads(NAME, workload, |row| row.simulator, say));
     found.extend(streams::objections(workload));
+    found.extend(messages::objections(workload));
     found.extend(disks::objections(workload));
     found.extend(topology_objection(platform));
     found.extend(servers_objection(platform));
@@ -538,6 +540,10 @@ impl<'a> Builder<'a> {
             let slept_on = self.first_cpus.of_load(index, instance).map(|turn| turn.cpu);
             let allowed = self.member_within_group(&object, group, (pinned.or(confined), false))?;
             let place = Place { group, allowed, slept_on };
+            if messages::talks(load.kind) {
+                self.talkers(index, load, (scheduling, place));
+                continue;
+            }
             self.member(Activity::Load(index), &load.name, scheduling, place, Thread::hog());
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! [`Io`]: what the threads of a run do with disks: loads, streams and start-ups, as the host world's threads do it.
+//! [`Io`]: what the threads of a run do with disks and sockets: loads, streams and start-ups, as the host world's threads do it.
 //!
 //! An actor is asked for its next step whenever its thread is on a CPU and has nothing left to do. It begins operations of the
 //! [`Storage`], polls them, and waits for its own event where they are not done.
@@ -9,6 +9,7 @@ mod playout;
 mod replay;
 mod station;
 mod syncer;
+mod talker;
 
 use surety_block::ProcessId;
 use surety_units::Nanos;
@@ -22,6 +23,7 @@ pub(super) use playout::{Fetcher, Playout, Viewer};
 pub(super) use replay::{Replayer, Starter, Starts, Subject, startup_record};
 pub(super) use station::{IN_DEVICE, OVERLAPPING, Station};
 pub(super) use syncer::Syncer;
+pub(super) use talker::{BLOCK_MAX, Socket, Talker};
 
 /// CPU time of a system call that reads or writes, without the copy: some 1 us on a machine of today.
 const CALL: Nanos = Nanos::from_micros(1);
@@ -63,15 +65,17 @@ pub(super) enum Actor {
     Viewer(Viewer),
     Replayer(Replayer),
     Starter(Starter),
+    Talker(Talker),
 }
 
-/// Disks and who uses them.
+/// Disks and sockets, and who uses them.
 #[derive(Default)]
 pub(super) struct Io {
     pub storage: Storage,
     pub actors: Vec<Actor>,
     pub starts: Starts,
     pub playouts: Vec<Playout>,
+    pub sockets: Vec<Socket>,
 }
 
 impl Io {
@@ -120,6 +124,7 @@ impl Io {
             Actor::Viewer(viewer) => viewer.next(at.now, &mut self.storage, &mut self.playouts),
             Actor::Replayer(replayer) => replayer.next(at.now, &mut self.storage, &mut self.starts),
             Actor::Starter(starter) => starter.next(at.now, &mut self.storage, &mut self.starts),
+            Actor::Talker(talker) => talker.next(at, &mut self.sockets),
         }
     }
 }

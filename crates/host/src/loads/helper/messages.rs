@@ -7,13 +7,13 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use surety_kernel::process::{Child, fork_child};
-use surety_model::record::Figure;
+use surety_model::record::loads::message_figures;
 use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
-use surety_units::{Bytes, Nanos};
+use surety_units::Bytes;
 
 use crate::loads::helper::{Employer, Shift, Task, refusal};
-use crate::loads::{Counts, Ground, LoadDriver, LoadWorker, Workers, per_second, refused};
+use crate::loads::{Counts, Ground, LoadDriver, LoadWorker, Workers, refused};
 
 /// Senders of a group, and receivers.
 const EACH: u64 = 10;
@@ -23,7 +23,8 @@ const BLOCK_MAX: Bytes = Bytes(64 << 10);
 const BATCH: u64 = 64;
 
 /// The row of the kind.
-pub(crate) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::Messages, most: 100, prepare, figures };
+pub(crate) const DRIVER: LoadDriver =
+    LoadDriver { kind: LoadKind::Messages, most: 100, prepare, figures: message_figures };
 
 fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, WorldError> {
     let block = load.block();
@@ -37,10 +38,6 @@ fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, Worl
     let make =
         |_| Box::new(Employer { task: task.clone(), mark: ground.mark.clone() }) as Box<dyn LoadWorker>;
     Ok((0..count).map(make).collect())
-}
-
-fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
-    vec![per_second("messages", done.rounds, "/s", observed), per_second("rate", done.bytes, "B/s", observed)]
 }
 
 /// What the helper does: makes a group, sleeps to the end, and ends it.

@@ -112,13 +112,23 @@ impl<'j> Object<'j> {
 
     /// Notes every key nobody asked for and that is not said to be fine.
     pub(super) fn finish(&self, reading: &mut Reading, is_fine: impl Fn(&str) -> bool) {
+        self.finish_beside(reading, is_fine, &[]);
+    }
+
+    /// The same where words that are asked for otherwise may be meant too.
+    pub(super) fn finish_beside(
+        &self,
+        reading: &mut Reading,
+        is_fine: impl Fn(&str) -> bool,
+        others: &[&str],
+    ) {
         let asked = self.asked.borrow();
         let unknown = self
             .members
             .iter()
             .filter(|member| !asked.contains(&member.key.as_str()) && !is_fine(&member.key));
         for member in unknown {
-            let help = match nearest(&member.key, asked.iter().copied()) {
+            let help = match nearest(&member.key, asked.iter().chain(others).copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => {
                     "what a key would change cannot be left out unseen; take it out of the file".to_owned()

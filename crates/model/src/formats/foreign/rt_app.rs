@@ -191,7 +191,7 @@ impl Thread<'_> {
             }
             None => {
                 let phases = events.read(reading, object, &path);
-                object.finish(reading, events::is_event);
+                object.finish_beside(reading, events::is_event, &events::words());
                 (phases, cpus)
             }
         };
@@ -260,7 +260,7 @@ fn phases(
             let phases = events.read(reading, &phase, &format!("{place}.phases"));
             list.push(Phase::Loop { times: passes(loops), phases });
         }
-        phase.finish(reading, events::is_event);
+        phase.finish_beside(reading, events::is_event, &events::words());
     }
     (list, cpus)
 }

@@ -195,6 +195,7 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
         ("\"run\": 1, \"nodes_membind\": [0]", "f.json:1:33: `nodes_membind` has no counterpart"),
         ("\"run\": 1, \"x-class\": \"high\"", "f.json:1:33: unknown key `x-class`"),
         ("\"run\": 1, \"prioriti\": 4", "f.json:1:33: unknown key `prioriti` (did you mean `priority`?)"),
+        ("\"run\": 1, \"rum\": 4", "f.json:1:33: unknown key `rum` (did you mean `run`?)"),
         ("\"run\": \"1\"", "f.json:1:30: `run` is a whole number, not a text"),
         ("\"run\": -1", "f.json:1:30: `run` is between 0 and 2147483647"),
         ("\"run\": 1.5", "f.json:1:30: `run` is a whole number, not a number of this form"),

@@ -192,6 +192,7 @@ impl Check<'_> {
             ("io-priority", load.io_priority.is_some()),
             ("period", load.period.is_some()),
             ("once", load.once),
+            ("message-cost", load.message_cost.is_some()),
         ];
         let row = load.kind.row();
         let taken: Vec<&str> = row.keys.iter().map(|key| key.word()).collect();
@@ -205,6 +206,7 @@ impl Check<'_> {
         }
         let nothing = [
             ("period", load.period.is_some_and(|period| !period.is_positive())),
+            ("message-cost", load.message_cost.is_some_and(|cost| !cost.is_positive())),
             ("rate", load.rate == Some(Rate(0))),
             ("block", load.block == Some(Bytes(0))),
             ("size", load.size == Some(Bytes(0))),

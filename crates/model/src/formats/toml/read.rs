@@ -348,6 +348,7 @@ fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> 
         random: table.boolean(reading, "random").unwrap_or(false),
         io_priority: io_priority(reading, table),
         period: table.quantity(reading, "period", "1ms"),
+        message_cost: table.quantity(reading, "message-cost", "1.6us"),
         once: table.boolean(reading, "once").unwrap_or(false),
         command: command.and_then(|f| command_text(reading, &f)),
         promises: promises(reading, table),

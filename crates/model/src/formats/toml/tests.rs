@@ -617,14 +617,22 @@ fn a_key_that_a_kind_of_load_does_not_take_is_an_error_at_its_place() {
         ("readers", "period = \"1ms\""),
         ("file-copy", "random = true"),
         ("messages", "disk = \"d\""),
+        ("spinners", "message-cost = \"1us\""),
     ] {
         let found = read("l.toml", &text(kind, key)).unwrap_err();
         let word = key.split(' ').next().unwrap();
         let said = found.to_string();
         assert!(said.contains(&format!("`{kind}` takes no `{word}`")) && said.contains(":5:"), "{said}");
     }
-    for (kind, key) in [("timers", "period = \"0ms\""), ("udp-sender", "rate = \"0B/s\"")] {
+    for (kind, key) in [
+        ("timers", "period = \"0ms\""),
+        ("udp-sender", "rate = \"0B/s\""),
+        ("messages", "message-cost = \"0us\""),
+    ] {
         assert!(read("l.toml", &text(kind, key)).unwrap_err().to_string().contains("more than nothing"));
     }
     assert!(read("l.toml", &text("udp-sender", "rate = \"100Mbit/s\"")).is_ok());
+    let talk = read("l.toml", &text("messages", "message-cost = \"1.6us\"")).unwrap();
+    assert_eq!(talk.loads[0].message_cost, Some(Nanos::new(1600)));
+    assert_eq!(read("l.toml", &write(&talk)).unwrap(), talk);
 }

@@ -514,6 +514,7 @@ fn load(out: &mut Out<'_>, load: &Load) {
     out.flag("random", load.random);
     io_priority(out, load.io_priority);
     out.optional_time("period", load.period);
+    out.optional_time("message-cost", load.message_cost);
     out.flag("once", load.once);
     out.optional_text("command", load.command.as_deref());
     rights(out, &load.rights);

@@ -66,6 +66,12 @@ fn kind_of(key: &str) -> Option<Kind> {
     EVENTS.iter().find(|(word, _)| key.starts_with(word)).map(|(_, kind)| *kind)
 }
 
+/// The words of events, without those that have no counterpart.
+pub(super) fn words() -> Vec<&'static str> {
+    let has_counterpart = |event: &&(&str, Kind)| !matches!(event.1, Kind::Unsupported(_));
+    EVENTS.iter().filter(has_counterpart).map(|(word, _)| *word).collect()
+}
+
 /// Whether a key is one of an event.
 pub(super) fn is_event(key: &str) -> bool {
     kind_of(key).is_some()
