@@ -306,7 +306,6 @@ fn options(
         cpus: Some(cpus),
         cancel: session.cancel.clone(),
         files: files_of(&scenario.workload)?.into(),
-        ..RunOptions::default()
     })
 }
 

@@ -183,6 +183,12 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
     if whole == 0 || part > whole || whole > 1 << 40 {
         return too_much("the platform's `deadline_cap`", format!("{part}/{whole}"), "1".to_owned());
     }
+    rules(platform)
+}
+
+/// What the platform has otherwise than its kernel, or by one number of it than by another, which `--platform` would refuse as well.
+fn rules(platform: &Platform) -> Result<(), CheckError> {
+    let too_much = |what, value: String, most: String| Err(CheckError::TooMuch { what, value, most });
     // One setting of the kernel limits both.
     let of_limit = platform.realtime_limit.and_then(|limit| Bandwidth::of(limit.runtime, limit.period));
     let expected = if platform.deadline_unlimited { Some(Bandwidth::ONE) } else { of_limit };
@@ -190,12 +196,6 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
         let most = format!("{expected} by `realtime_limit` or `deadline_unlimited`: make the plan anew");
         return too_much("the platform's `deadline_cap`", platform.deadline_cap.to_string(), most);
     }
-    rules(platform)
-}
-
-/// What the platform has otherwise than its kernel, which `--platform` would refuse as well.
-fn rules(platform: &Platform) -> Result<(), CheckError> {
-    let too_much = |what, value: String, most: String| Err(CheckError::TooMuch { what, value, most });
     let words: Vec<&str> = platform.features.iter().map(String::as_str).collect();
     if !words.is_empty()
         && let Err(why) = platform.clone().set_features(&words)
