@@ -230,6 +230,7 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Of figures of any scenarios and kernels.
     pub fn of(rows: &[Row]) -> Counts {
         let mut counts = Counts { all: rows.len(), ..Counts::default() };
         for row in rows {

@@ -87,6 +87,10 @@ const TIES: &str = "both are released at one instant here, and of equal deadline
                     other, whose deadline is the earlier then, as with a period of 20.001 ms for 20 or 10.001 for 10 here. The reclaimer beside one that sleeps has 56.7 % \
                     simulated and 52.5 % where the other one is released 1 us later";
 
+const TURNED_ROUND: &str = "which of equal threads shares a CPU changes with every balancing, and how far they are apart after 5 s depends on microseconds: beside threads of the kernel \
+                            (48 of 5 to 30 us every 3 to 33 ms) three on two CPUs are 0.5 to 50 % apart simulated, half of the times more than 5, and five on four \
+                            CPUs 1.7 to 27 %, half of the times more than 8";
+
 const COINCIDES: &str = "the longest of some hundred waits depends on whether a tick comes just before a budget is used up or just after it: with ticks that take 0 to 15 us \
                          the longest of `DEADLINE 2/10` is 17.9, 19.9, 25.9 or 27.9 ms simulated, and that of `normal` beside two reclaimers 16.1, 28.1 or 36.1 ms";
 
@@ -197,6 +201,38 @@ const CAUSES: &[Cause] = &[
         kernel: "lab:6.1-",
         activity: "",
         figures: &["share"],
+    },
+    Cause {
+        why: TURNED_ROUND,
+        beside: every(26_000, 10),
+        scenarios: &["3 equal spinners on 2 CPUs"],
+        kernel: "lab:6.12",
+        activity: "",
+        figures: &["spread"],
+    },
+    Cause {
+        why: TURNED_ROUND,
+        beside: every(3_000, 30),
+        scenarios: &["5 equal spinners on 4 CPUs"],
+        kernel: "lab:6.12",
+        activity: "",
+        figures: &["spread"],
+    },
+    Cause {
+        why: TURNED_ROUND,
+        beside: every(26_000, 5),
+        scenarios: &["3 equal spinners on 2 CPUs"],
+        kernel: "lab:7",
+        activity: "",
+        figures: &["spread"],
+    },
+    Cause {
+        why: TURNED_ROUND,
+        beside: every(7_000, 15),
+        scenarios: &["5 equal spinners on 4 CPUs"],
+        kernel: "lab:7",
+        activity: "",
+        figures: &["spread"],
     },
     Cause {
         why: COINCIDES,
