@@ -343,8 +343,9 @@ impl Asked<'_> {
             refused.extend(answer.refused.iter().cloned());
             if is_settled || refused.len() == self.names.len() {
                 let answer = if is_settled { answer } else { Answer::default() };
-                if let Some(candidate) = &candidate {
-                    self.name_nearest(&answer, candidate, &mut refused);
+                // With two at a time nobody is told: what is refused is told of with one ([`plan_streams`]).
+                if let Some(candidate) = candidate.filter(|_| !self.overlap) {
+                    self.name_nearest(&answer, &candidate, &mut refused);
                 }
                 return (answer, refused);
             }

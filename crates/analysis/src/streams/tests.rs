@@ -538,7 +538,7 @@ fn a_bound_without_one_of_its_terms_is_found() {
 #[test]
 fn a_batch_is_no_longer_than_its_file() {
     let one = demand(1, 3_000_000, None, ms(400));
-    let free = admit(&[one.clone()], &disk(), &Floors::default()).unwrap().streams[0];
+    let free = admit(std::slice::from_ref(&one), &disk(), &Floors::default()).unwrap().streams[0];
     let short = StreamDemand { longest: Some(free.batch - PAGE), rate: Rate(100_000), ..one.clone() };
     let both = admit(&[short.clone(), one], &disk(), &Floors::default()).unwrap();
     assert_eq!(both.streams[0].batch, free.batch - PAGE);
