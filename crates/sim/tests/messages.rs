@@ -43,7 +43,7 @@ impl Observer for Counted {
 fn counted(text: &str, platform: Platform) -> (Record, Counted) {
     let mut counted = Counted::default();
     let options = surety_model::world::RunOptions { warm_up: Nanos::ZERO, ..options(1, platform.cpus) };
-    let record = SimWorld::new(platform).run(&workload(text), &options, &mut counted).unwrap();
+    let record = SimWorld::new(platform).run(&workload(text), &options, &mut counted).expect("it runs");
     (record, counted)
 }
 
@@ -89,7 +89,8 @@ fn wake_ups_and_switches_are_priced() {
 #[test]
 fn a_socket_of_the_kernel_takes_as_many_messages_as_a_simulated_one() {
     let usual = std::fs::read_to_string("/proc/sys/net/core/wmem_default");
-    if usual.is_ok_and(|bytes| bytes.trim() != "212992") {
+    if !usual.as_ref().is_ok_and(|bytes| bytes.trim() == "212992") {
+        eprintln!("SKIPPED: the sockets of this machine have buffers of another size: {usual:?}");
         return;
     }
     for (block, most) in [(100, 278), (192, 278), (193, 167), (1000, 93), (3776, 49)] {
@@ -98,8 +99,8 @@ fn a_socket_of_the_kernel_takes_as_many_messages_as_a_simulated_one() {
         let message = vec![1; block];
         let mut taken = 0;
         let end = loop {
-            match write.write(&message) {
-                Ok(_) => taken += 1,
+            match write.write_all(&message) {
+                Ok(()) => taken += 1,
                 Err(error) => break error,
             }
         };

@@ -103,7 +103,7 @@ fn watched(policy: &str) -> Watch {
     let platform = Platform { tick_phase: Some(Nanos::from_micros(124)), ..Platform::linux_6_1(2) };
     let mut watch = Watch::default();
     let options = RunOptions { warm_up: ms(0), ..options(20, 2) };
-    SimWorld::new(platform).run(&workload(&text.concat()), &options, &mut watch).unwrap();
+    SimWorld::new(platform).run(&workload(&text.concat()), &options, &mut watch).expect("it runs");
     watch
 }
 
