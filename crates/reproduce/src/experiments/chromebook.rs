@@ -377,7 +377,7 @@ mod tests {
             let world = surety_sim::SimWorld::new(platform(variant, cpus));
             let mut seen = Seen::default();
             for seed in 1..=u64::from(SEEDS) {
-                let duration = Nanos::from_secs(6);
+                let duration = Nanos::from_secs(12);
                 let options = RunOptions { seed, duration, warm_up: SETTLES, ..RunOptions::default() };
                 let record =
                     world.run(&workload(variant, participants, cpus), &options, &mut Unobserved).unwrap();
