@@ -102,6 +102,7 @@ mod tests;
 use std::fmt;
 
 use surety_device::worst::{Cost, Held, Least};
+use surety_model::playout::in_whole_batches;
 use surety_model::workload::Direction;
 use surety_units::{Bytes, Nanos, Rate};
 
@@ -139,7 +140,7 @@ pub struct StreamDemand {
 }
 
 impl StreamDemand {
-    /// Bytes of its batches, where so many are chosen for all.
+    /// Bytes of its batches: its own, else those `chosen` for all, no more than its file has.
     fn batch_of(&self, chosen: u64) -> u64 {
         self.batch.unwrap_or_else(|| self.longest.map_or(chosen, |longest| chosen.min(longest)))
     }
@@ -216,7 +217,7 @@ impl DiskTerms {
 pub struct Floors {
     /// Best effort is to have so much, in requests of the longest kind.
     pub best_effort: Rate,
-    /// All buffers have at most so many bytes, in whole batches.
+    /// Bytes that all buffers may have, in whole batches.
     pub memory: Option<u64>,
 }
 
@@ -275,7 +276,7 @@ pub enum Why {
     Late { takes: Nanos, limit: Nanos },
     /// The queue has so many requests, and needs more.
     Requests { needed: u64, has: u64 },
-    /// All buffers have so many bytes, in whole batches, and may have fewer.
+    /// Bytes that all buffers need, in whole batches, and may have.
     Memory { needed: u64, has: u64 },
     /// Two batches of a stream at a time leave best effort no gap only under conditions, of which this one does not hold.
     Overlap(Gap),
@@ -434,7 +435,7 @@ fn with_batches(
         streams.push(set.admit(place).map_err(|why| Refused { stream: place, why })?);
     }
     let memory = demands.iter().zip(&streams).fold(0u64, |sum, (demand, stream)| {
-        let whole = stream.buffer.div_ceil(stream.batch.max(1)).saturating_mul(stream.batch);
+        let whole = in_whole_batches(stream.buffer, stream.batch);
         sum.saturating_add(whole.saturating_mul(demand.count.into()))
     });
     if let Some(has) = floors.memory.filter(|has| memory > *has) {

@@ -30,6 +30,11 @@ pub fn buffer_of(stream: &Stream, batch: u64) -> u64 {
     stream.buffer.map_or(computed, |bytes| bytes.0).max(batch + stream.access_bytes())
 }
 
+/// Bytes of memory that a buffer takes, which is made of whole batches.
+pub fn in_whole_batches(buffer: u64, batch: u64) -> u64 {
+    buffer.div_ceil(batch.max(1)).saturating_mul(batch)
+}
+
 /// The jitter of a stream.
 pub fn jitter_of(stream: &Stream) -> Nanos {
     stream.jitter.unwrap_or(AHEAD).max(Nanos::ZERO)

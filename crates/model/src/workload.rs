@@ -36,7 +36,7 @@ pub use group::{Group, Quota, unanalysed_group};
 pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
-pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
+pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, MESSAGE_SENDERS, Treatment};
 pub use phases::{Fill, Phase, RaisedEvent, Schedule, Timer, UtilClamp, fills_mut, leaves};
 pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};
 pub use rights::Rights;

@@ -266,6 +266,12 @@ fn looks<'a>(plan: &'a Plan, claims: &'a [Claim]) -> Result<Vec<Look<'a>>, Check
     Ok(looked)
 }
 
+/// The threads of an unaltered plan that have reservations.
+fn reserved_threads(plan: &Plan, claims: &[Claim]) -> Result<Vec<ReservedThread>, CheckError> {
+    let looked = looks(plan, claims)?;
+    Ok(threads(plan, claims, &looked).into_iter().map(|(_, thread)| thread).collect())
+}
+
 /// Every reserved thread with its activity's name, in the order of the plan.
 fn threads<'a>(plan: &'a Plan, claims: &[Claim], looked: &[Look<'_>]) -> Vec<(&'a str, ReservedThread)> {
     plan.reservations

@@ -18,7 +18,7 @@ use surety_analysis::streams::{
 use surety_model::formats::toml;
 use surety_model::plan::{PlannedDisk, PlannedStream};
 use surety_model::platform::{DiskDriver, Platform};
-use surety_model::playout::{AHEAD, buffer_of};
+use surety_model::playout::{AHEAD, buffer_of, in_whole_batches};
 use surety_model::promise::{Comparison, Metric, Promise};
 use surety_model::reservation::DiskReservation;
 use surety_model::workload::{BatchMode, Disk, IoPriority, Stream, Workload};
@@ -68,8 +68,8 @@ impl PlannedStreams {
     fn memory(&self, workload: &Workload) -> u64 {
         let of = |planned: &PlannedStream| {
             let stream = workload.streams.iter().find(|stream| stream.name == planned.activity);
-            let (batch, buffer) = (planned.reservation.batch.0.max(1), planned.reservation.buffer.0);
-            buffer.div_ceil(batch).saturating_mul(batch).saturating_mul(stream.map_or(1, |s| s.count.into()))
+            let (batch, buffer) = (planned.reservation.batch.0, planned.reservation.buffer.0);
+            in_whole_batches(buffer, batch).saturating_mul(stream.map_or(1, |s| s.count.into()))
         };
         self.streams.iter().map(of).fold(0, u64::saturating_add)
     }
@@ -223,10 +223,7 @@ fn is_on(stream: &Stream, disk: &Disk) -> bool {
 /// Bytes of the buffers of a stream that has a batch of its own, in whole batches.
 fn buffers_of(stream: &Stream) -> u64 {
     let batch = stream.batch.map_or(0, |bytes| bytes.0);
-    if batch == 0 {
-        return 0;
-    }
-    buffer_of(stream, batch).div_ceil(batch).saturating_mul(batch).saturating_mul(stream.count.into())
+    in_whole_batches(buffer_of(stream, batch), batch).saturating_mul(stream.count.into())
 }
 
 /// Bytes of the buffers of streams that are not asked for and do not go first on a disk, where they are counted as the asked ones are.
@@ -497,8 +494,7 @@ impl Question<'_> {
         let memory = |of: &Admission| -> u64 {
             let chosen = all.iter().zip(&of.streams).filter(|(stream, _)| stream.buffer.is_none());
             let each = chosen.map(|(stream, given)| {
-                let whole = given.buffer.div_ceil(given.batch.max(1)).saturating_mul(given.batch);
-                whole.saturating_mul(stream.count.into())
+                in_whole_batches(given.buffer, given.batch).saturating_mul(stream.count.into())
             });
             each.fold(0, u64::saturating_add)
         };

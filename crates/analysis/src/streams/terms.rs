@@ -326,9 +326,9 @@ fn of_plain(found: &mut Beside, stream: &Stream, largest: u64) -> Result<bool, S
 /// Adds what streams ask for that are fetched in batches at best effort. Those of one I/O priority have a thread with two batches in the device at most
 /// (`surety_stream::Station`); with a bound, or where they overlap, each has its own.
 fn of_batches(found: &mut Beside, plain: &[&Stream], largest: u64) {
-    let mut threads: BTreeMap<String, Vec<&Stream>> = BTreeMap::new();
+    let mut threads: BTreeMap<Option<IoPriority>, Vec<&Stream>> = BTreeMap::new();
     for stream in plain.iter().filter(|stream| stream.batch.is_some()) {
-        threads.entry(format!("{:?}", stream.io_priority)).or_default().push(stream);
+        threads.entry(stream.io_priority).or_default().push(stream);
     }
     let each = |stream: &Stream| stream.batch.map_or(0, |batch| batch.0.div_ceil(largest) + 1);
     for streams in threads.values() {

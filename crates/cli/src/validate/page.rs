@@ -71,9 +71,8 @@ pub(super) fn line(row: &Row) -> Vec<String> {
         Some(Shown::No) => "no nearer",
         None => "",
     };
-    let values = [value(row, row.measured), value(row, row.simulated), counter];
-    line.extend(values);
-    line.extend([shown.to_owned(), cause.to_owned()]);
+    let (measured, simulated) = (value(row, row.measured), value(row, row.simulated));
+    line.extend([measured, simulated, counter, shown.to_owned(), cause.to_owned()]);
     line
 }
 

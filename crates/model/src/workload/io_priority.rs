@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::Stream;
 
 /// An I/O priority (`ioprio_set(2)`), as a file says it: `rt:LEVEL`, `be:LEVEL` or `idle`; levels are from 0, the most important, to 7.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IoPriority {
     Realtime(u8),
     BestEffort(u8),

@@ -64,6 +64,9 @@ pub enum LoadKey {
     MessageCost,
 }
 
+/// Senders of a group of a [`LoadKind::Messages`] load, and receivers.
+pub const MESSAGE_SENDERS: u8 = 10;
+
 /// What a kind of load does with its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileUse {

@@ -8,7 +8,7 @@ use surety_analysis::overheads;
 use surety_model::claim::{Claim, Subject};
 use surety_model::plan::{Left, Plan, PlannedReservation};
 
-use super::{CheckError, Look, looks, threads};
+use super::{CheckError, Look, reserved_threads};
 use crate::proofs::{SUPPLY_SOURCE, SUPPLY_THEOREM};
 use crate::reserved_set::left as left_by;
 
@@ -98,10 +98,7 @@ pub(super) fn same_argument(
 /// What is left is what the claims leave.
 pub(super) fn same_left(plan: &Plan, claims: &[Claim], left: Option<&Left>) -> Result<(), CheckError> {
     let Some(first) = plan.reservations.first() else { return Ok(()) };
-    let looked = looks(plan, claims)?;
-    let all: Vec<ReservedThread> =
-        threads(plan, claims, &looked).into_iter().map(|(_, thread)| thread).collect();
-    let found = left_by(&all, &overheads::with_busy(&plan.platform));
+    let found = left_by(&reserved_threads(plan, claims)?, &overheads::with_busy(&plan.platform));
     let words = |left: &Left| {
         let server = left.fair_server.map_or("no fair server".to_owned(), |server| {
             format!("a fair server of {} in {}", server.runtime, server.period)

@@ -1,12 +1,12 @@
 //! A plan beside the machine that runs now: whether it stands with the CPUs, the deadline servers and the limit of reservations there.
 
-use surety_analysis::foundation::{Foundation, ReservedThread};
+use surety_analysis::foundation::Foundation;
 use surety_analysis::overheads;
 use surety_model::claim::Claim;
 use surety_model::plan::Plan;
 use surety_model::platform::Platform;
 
-use super::{CheckError, Finding, looks, threads};
+use super::{CheckError, Finding, reserved_threads};
 
 /// Where more CPUs of its machine are online than bounds of streams count: each may have a request of best effort ahead.
 pub(super) fn with_cpus_of(running: &Platform, plan: &Plan) -> Option<Finding> {
@@ -46,10 +46,7 @@ pub fn with_limit_of(
         deadline_unlimited: running.deadline_unlimited,
         ..written.clone()
     };
-    let looked = looks(plan, claims)?;
-    let threads: Vec<ReservedThread> =
-        threads(plan, claims, &looked).into_iter().map(|(_, thread)| thread).collect();
-    let foundation = Foundation::of(&threads, &overheads::with_busy(&now));
+    let foundation = Foundation::of(&reserved_threads(plan, claims)?, &overheads::with_busy(&now));
     let most = |platform: &Platform| match platform.deadline_unlimited {
         true => "not at all".to_owned(),
         false => format!("to {} of each CPU", platform.deadline_cap),
@@ -75,10 +72,7 @@ pub(super) fn with_servers_of(
     if of(running) != of(written) || now == *written {
         return Ok(None);
     }
-    let looked = looks(plan, claims)?;
-    let threads: Vec<ReservedThread> =
-        threads(plan, claims, &looked).into_iter().map(|(_, thread)| thread).collect();
-    let foundation = Foundation::of(&threads, &overheads::with_busy(&now));
+    let foundation = Foundation::of(&reserved_threads(plan, claims)?, &overheads::with_busy(&now));
     let stands = foundation.holds() && plan.streams.is_empty();
     let why = foundation.objection().unwrap_or_else(|| match stands {
         true => "the plan stands".to_owned(),

@@ -29,22 +29,22 @@ pub enum Beside {
 impl Beside {
     /// A scenario with it: released last of all, so that the CPUs on which others begin are the same. `None` where the text is none.
     pub fn with(self, text: &str) -> Option<Workload> {
-        let (period, work, policy) = match self {
-            Beside::Kernel { period_us, work_us } => (period_us, work_us, "fair"),
-            Beside::Stolen { period_us, work_us } => (period_us, work_us, "fifo:99"),
+        let beside = |period_us: u32, work_us: u32, policy: &str| {
+            format!(
+                "{text}\n[[task]]\nname = \"zz-kernel\"\nperiod = \"{period_us}us\"\nstart = \"3ms\"\nwork = \"{work_us}us\"\npolicy = \"{policy}\"\n"
+            )
+        };
+        let text = match self {
+            Beside::Kernel { period_us, work_us } => beside(period_us, work_us, "fair"),
+            Beside::Stolen { period_us, work_us } => beside(period_us, work_us, "fifo:99"),
+            Beside::Reads { here, there } => text.replacen(here, there, 1),
             Beside::IdleTicks
             | Beside::Later { .. }
             | Beside::Costs { .. }
             | Beside::Period { .. }
-            | Beside::Stale { .. } => return toml::read("scenario", text).ok(),
-            Beside::Reads { here, there } => {
-                return toml::read("scenario", &text.replacen(here, there, 1)).ok();
-            }
+            | Beside::Stale { .. } => text.to_owned(),
         };
-        let thread = format!(
-            "[[task]]\nname = \"zz-kernel\"\nperiod = \"{period}us\"\nstart = \"3ms\"\nwork = \"{work}us\"\npolicy = \"{policy}\"\n"
-        );
-        toml::read("scenario", &format!("{text}\n{thread}")).ok()
+        toml::read("scenario", &text).ok()
     }
 
     /// The machine with it.

@@ -8,15 +8,13 @@ use std::os::unix::net::UnixStream;
 
 use surety_kernel::process::{Child, fork_child};
 use surety_model::record::loads::message_figures;
-use surety_model::workload::{Load, LoadKind};
+use surety_model::workload::{Load, LoadKind, MESSAGE_SENDERS};
 use surety_model::world::WorldError;
 use surety_units::Bytes;
 
 use crate::loads::helper::{Employer, Shift, Task, refusal};
 use crate::loads::{Counts, Ground, LoadDriver, LoadWorker, Workers, refused};
 
-/// Senders of a group, and receivers.
-const EACH: u64 = 10;
 /// A larger message would not fit a socket's buffer at once.
 const BLOCK_MAX: Bytes = Bytes(64 << 10);
 /// Messages a receiver takes between two times that it says so.
@@ -44,13 +42,13 @@ fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, Worl
 pub(crate) fn work(shift: &Shift, bytes: usize) -> Result<(), String> {
     let mut children: Vec<Child> = Vec::new();
     let mut ends = Vec::new();
-    for number in 0..EACH {
+    for number in 0..u64::from(MESSAGE_SENDERS) {
         let (write, mut read) = UnixStream::pair().map_err(|e| e.to_string())?;
         let receiver = fork_child(|| receive(shift, number, &mut read, bytes));
         children.push(receiver.map_err(|e| e.to_string())?);
         ends.push(write);
     }
-    for _ in 0..EACH {
+    for _ in 0..MESSAGE_SENDERS {
         let message = vec![1; bytes];
         let sender = fork_child(|| while ends.iter_mut().all(|end| end.write_all(&message).is_ok()) {});
         children.push(sender.map_err(|e| e.to_string())?);

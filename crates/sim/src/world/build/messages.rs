@@ -1,6 +1,6 @@
 //! `messages` loads: groups of ten senders and ten receivers.
 
-use surety_model::workload::{ActivityKind, Load, LoadKey, LoadKind, Workload};
+use surety_model::workload::{ActivityKind, Load, LoadKey, LoadKind, MESSAGE_SENDERS, Workload};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
@@ -11,7 +11,7 @@ use crate::world::jobs::Thread;
 use crate::world::unsupported;
 
 /// Senders of a group, and receivers.
-const EACH: usize = 10;
+const EACH: usize = MESSAGE_SENDERS as usize;
 /// Processes of a group.
 pub(in crate::world) const PROCESSES: usize = 2 * EACH;
 /// What a message may cost.
