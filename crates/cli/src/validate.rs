@@ -5,15 +5,14 @@ use std::path::Path;
 
 use serde_json::json;
 use surety_host::Bindings;
-use surety_model::event::TraceSink;
 use surety_model::platform::{Overheads, Platform, PlatformChanges, Topology};
 use surety_model::record::Record;
 use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_report::table::{cells, led};
 use surety_reproduce::validation::{
-    Counts, Figures, HOST, Kept, Kernel, NotCompared, Row, SCHEMA, Scenario, Sharing, figures_of, judged,
-    note_counters, shown_beside, without_use,
+    Beside, Condition, Counts, Figures, HOST, Kept, Kernel, NotCompared, Placement, Row, SCHEMA, Scenario,
+    Unit, figures_of, judged, note_again, note_counters, shown_beside, without_use,
 };
 use surety_session::{Means, worlds};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -25,6 +24,7 @@ use crate::files;
 use crate::input::files_of;
 use crate::session::Session;
 
+mod again;
 mod builds;
 mod chosen;
 mod host;
@@ -59,7 +59,10 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
         if !args.stored {
             match kernel == HOST {
                 true => host::run_missing(args, session, &chosen, &mut file)?,
-                false => run_missing(args, session, kernel, &chosen, &mut file)?,
+                false => {
+                    run_missing(args, session, kernel, &chosen, &mut file)?;
+                    again::run_missing(args, session, kernel, &chosen, &mut file)?;
+                }
             }
         }
         let of_chosen = || chosen.iter().filter_map(|scenario| file.scenarios.get(&scenario.title));
@@ -69,6 +72,7 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
         }
         for scenario in &chosen {
             let kept = file.scenarios.get(&scenario.title);
+            unfit.extend(kept.into_iter().flat_map(|kept| again::not_compared(scenario, kernel, kept)));
             match kept.map(|kept| beside_kernel(args, session, &simulator, (scenario, kernel, kept))) {
                 Some(Ok(found)) => rows.extend(found),
                 Some(Err(NotBeside::Failed(failure))) => return Err(failure),
@@ -135,15 +139,15 @@ fn beside_kernel(
         warm_up: kept.warm_up,
         ..options(args, session, cpus, scenario).map_err(NotBeside::Failed)?
     };
-    let simulated = |workload: &Workload, machine: &Platform, later: Nanos| {
-        let options = RunOptions { warm_up: options.warm_up + later, ..options.clone() };
-        simulated(simulator, (scenario, workload), machine, &options)
+    let simulated = |workload: &Workload, machine: &Platform, options: &RunOptions| {
+        simulated(simulator, (scenario, workload), machine, options)
     };
-    let rows = compared((scenario, kernel, kept), &machine, simulated).map_err(|why| match why {
-        // The list is what the simulator has to play.
-        why if scenario.is_listed || why == WorldError::Interrupted => NotBeside::Failed(why.into()),
-        why => NotBeside::Unfit(why.to_string()),
-    })?;
+    let rows =
+        compared((scenario, kernel, kept), (&machine, &options), simulated).map_err(|why| match why {
+            // The list is what the simulator has to play.
+            why if scenario.is_listed || why == WorldError::Interrupted => NotBeside::Failed(why.into()),
+            why => NotBeside::Unfit(why.to_string()),
+        })?;
     if rows.is_empty() && !scenario.is_listed {
         return Err(NotBeside::Unfit("nothing of it has a figure that is compared".to_owned()));
     }
@@ -157,29 +161,42 @@ fn simulated(
     machine: &Platform,
     options: &RunOptions,
 ) -> Result<Vec<Figures>, WorldError> {
-    let Some(topology) = machine.topology else {
-        return Ok(figures_of(&simulator.run_on(machine, 0, workload, options, &scenario.title)?));
-    };
-    let mut sharing = Sharing::of(&scenario.workload, topology, machine.cpus);
-    let record = simulator.run_on_traced(machine, 0, (workload, options), &mut sharing)?;
-    Ok(with(&record, Some(sharing)))
+    if scenario.cpus == 1 {
+        return Ok(figures_of(&simulator.run_on(machine, 0, workload, options, &scenario.title)?, None));
+    }
+    let cpus = options.cpus.unwrap_or(CpuSet::first(machine.cpus));
+    let mut placement = Placement::of(&scenario.workload, machine.topology, cpus);
+    let record = simulator.run_on_traced(machine, 0, (workload, options), &mut placement)?;
+    Ok(figures_of(&record, Some(placement)))
 }
 
-/// The figures of a record, and of what its threads shared.
-fn with(record: &Record, sharing: Option<Sharing>) -> Vec<Figures> {
-    figures_of(record).into_iter().chain(sharing.map(Sharing::figures)).collect()
-}
-
-/// The figures of a scenario on a kernel beside those of its simulation, and of those that show causes.
+/// The figures of a scenario on a kernel beside those of its simulation, and of the runs that show causes.
 fn compared(
     (scenario, kernel, kept): (&Scenario, &str, &Kept),
-    machine: &Platform,
-    simulated: impl Fn(&Workload, &Platform, Nanos) -> Result<Vec<Figures>, WorldError>,
+    (machine, options): (&Platform, &RunOptions),
+    simulated: impl Fn(&Workload, &Platform, &RunOptions) -> Result<Vec<Figures>, WorldError>,
 ) -> Result<Vec<Row>, WorldError> {
-    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine, Nanos::ZERO)?);
+    let as_run = |machine: &Platform, options: &RunOptions| {
+        let (machine, cpus) = alone(machine, kept.cpus);
+        simulated(&scenario.workload, &machine, &RunOptions { cpus: Some(cpus), ..options.clone() })
+    };
+    let plain = simulated(&scenario.workload, machine, options)?;
+    let traced = match kept.under(Condition::Traced).filter(|_| scenario.cpus > 1) {
+        Some((_, machine)) => Some(as_run(machine, options)?),
+        None => None,
+    };
+    let mut rows = judged((scenario, kernel, kept), &plain, traced.as_deref());
     for beside in shown_beside(&rows) {
+        if let Beside::Kernel(condition) = beside {
+            let Some((again, machine)) = kept.under(condition) else { continue };
+            let options = RunOptions { seed: condition.seed(kept.seed), ..options.clone() };
+            let simulated = as_run(machine, &options)?;
+            note_again(&mut rows, beside, (scenario, kernel), ((again, machine), &simulated));
+            continue;
+        }
         let Some(workload) = beside.with(&scenario.text) else { continue };
-        note_counters(&mut rows, beside, &simulated(&workload, &beside.on(machine), beside.later())?);
+        let options = RunOptions { warm_up: options.warm_up + beside.later(), ..options.clone() };
+        note_counters(&mut rows, beside, &simulated(&workload, &beside.on(machine), &options)?);
     }
     Ok(rows)
 }
@@ -262,25 +279,14 @@ fn run_missing(
             let run =
                 |s: &&Scenario| Ok((s.workload.clone(), options(args, session, set, s)?, s.title.clone()));
             let runs: Vec<_> = scenarios.iter().map(run).collect::<Result<_, Failure>>()?;
-            let mut sharing: Vec<Sharing> = scenarios.iter().filter_map(|s| sharing_of(s)).collect();
-            let made = match sharing.is_empty() {
-                true => world.run_first(runs.len(), 0, &runs),
-                false => {
-                    let mut sinks: Vec<&mut dyn TraceSink> =
-                        sharing.iter_mut().map(|sharing| sharing as &mut dyn TraceSink).collect();
-                    world.run_traced(0, &runs, &mut sinks)
-                }
-            };
-            let mut sharing = sharing.into_iter();
-            for (scenario, run) in scenarios.iter().zip(made) {
-                let sharing = sharing.next();
+            for (scenario, run) in scenarios.iter().zip(world.run_first(runs.len(), 0, &runs)) {
                 let mut kept = empty(args, set, scenario);
                 // What a guest's own threads take is part of what its kernel does, the same every time.
                 match run {
                     Ok(record) => {
                         kept.machine.clone_from(&record.in_force.machine);
                         kept.environment = own_environment(&record);
-                        kept.runs = vec![with(&record, sharing)];
+                        kept.runs = vec![figures_of(&record, None)];
                     }
                     Err(WorldError::Interrupted) => return Err(WorldError::Interrupted.into()),
                     Err(why) => kept.unfit = Some(why.to_string()),
@@ -368,13 +374,12 @@ fn world<'a>(
     args: &ValidateArgs,
     session: &'a Session,
     word: &str,
-    (cpus, platform, has_waits): (u32, &str, bool),
+    (cpus, platform, traced): (u32, &str, bool),
 ) -> Result<worlds::Worlds<'a>, Failure> {
     let guest = GuestArgs { lab_cpus: cpus, ..args.guest.clone() };
     let platform = changes(platform)?;
     let means = Means {
-        // Who shares what, and how long a thread waited, is in the trace.
-        traced: has_waits || divided(&platform, cpus).is_some(),
+        traced,
         platform,
         force: false,
         bindings: Bindings::default(),
@@ -396,18 +401,13 @@ fn divided(platform: &PlatformChanges, cpus: u32) -> Option<Topology> {
     platform.on(&Platform::linux_6_18(cpus)).ok()?.topology
 }
 
-/// What tells how its threads are placed, where its machine is divided.
-fn sharing_of(scenario: &Scenario) -> Option<Sharing> {
-    let topology = divided(&changes(&scenario.platform).ok()?, scenario.cpus)?;
-    Some(Sharing::of(&scenario.workload, topology, scenario.cpus))
-}
-
 /// A figure with its unit.
-fn value(row: &Row, value: f64) -> String {
-    match row.is_time {
-        false => format!("{value:.2} %"),
-        true if value >= surety_units::Nanos::MAX.get() as f64 => "never".to_owned(),
-        true => format!("{:.3} ms", value / 1e6),
+fn value(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Percent => format!("{value:.2} %"),
+        Unit::PerSecond => format!("{value:.2} a second"),
+        Unit::Nanoseconds if value >= Nanos::MAX.get() as f64 => "never".to_owned(),
+        Unit::Nanoseconds => format!("{:.3} ms", value / 1e6),
     }
 }
 
@@ -441,6 +441,9 @@ fn text(rows: &[Row], unfit: &[NotCompared], session: &Session) -> String {
 fn document(rows: &[Row], unfit: &[NotCompared]) -> serde_json::Value {
     let row = |row: &Row| {
         let mut value = json!(row);
+        value["is_time"] = json!(row.unit == Unit::Nanoseconds);
+        value["counter"] = json!(row.counter.map(|counter| counter.simulated));
+        value["counter_measured"] = json!(row.counter.and_then(|counter| Some(counter.measured?.0)));
         value["agrees"] = json!(row.agrees());
         value["shown"] = json!(row.shown());
         value

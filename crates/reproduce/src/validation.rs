@@ -4,15 +4,19 @@
 //! and as often as wanted, it is simulated on the machine that kernel ran on, and [`judged`] sets both beside each other in [`Row`]s. What is
 //! outside the tolerance needs a cause, which `validation/causes.rs` names.
 //!
-//! Tolerances: shares and misses within a point; quantiles of response and latency within 5 % or 0.3 ms, or within a tick where the
-//! kernel decides on the tick ([`decides_on_tick`]), and so the longest wait of a thread without jobs. In the lab, virtual CPUs run in
-//! turns: with several of them times are not compared. Runs of the host differ: what is compared is the middle one of several that
-//! nobody disturbed ([`UNDISTURBED`]), and an error counts beyond the largest difference of another from it.
+//! Tolerances: shares, misses and parts within a point; moves within one a second or 5 %; quantiles of response and latency within 5 % or 0.3 ms, or
+//! within a tick where the kernel decides on the tick ([`decides_on_tick`]), and so the longest wait of a thread without jobs. In the lab, virtual
+//! CPUs run in turns: with several of them times are compared where the others idle alone. Runs of the host differ: what is compared is the
+//! middle one of several that nobody disturbed ([`UNDISTURBED`]), and an error counts beyond the largest difference of another from it.
+//!
+//! Where threads are placed is taken from runs of their own, which are traced ([`Condition::Traced`]).
 
+mod again;
 mod beside;
 mod causes;
+mod placement;
+mod row;
 mod scenarios;
-mod sharing;
 
 use std::collections::BTreeMap;
 
@@ -23,10 +27,12 @@ use surety_model::record::{ActivityRecord, Disturbance, Record, Share};
 use surety_model::workload::{PolicySpec, Task, TaskBody, Work, Workload};
 use surety_units::{CpuSet, Nanos};
 
+pub use again::{Again, Condition, conditions};
 pub use beside::Beside;
 pub use causes::without_use;
+pub use placement::Placement;
+pub use row::{Counter, Counts, Row, Shown, Unit};
 pub use scenarios::{Scenario, scenarios};
-pub use sharing::Sharing;
 
 /// The word of this machine's kernel.
 pub const HOST: &str = "host";
@@ -34,15 +40,8 @@ pub const HOST: &str = "host";
 /// The schema of the files.
 pub const SCHEMA: &str = "surety.validation/1";
 
-/// Points of a percent within which shares and misses agree.
-const POINTS: f64 = 1.0;
-/// Part of a time within which it agrees.
-const PART: f64 = 0.05;
-/// Time within which another agrees.
-const SPAN: Nanos = Nanos::from_micros(300);
-
 /// The part of a run's CPUs that others, or the hypervisor, may have before its figures are theirs too: what shares may differ by.
-pub const UNDISTURBED: f64 = POINTS / 100.0;
+pub const UNDISTURBED: f64 = row::POINTS / 100.0;
 
 /// What a kernel did, scenario by scenario.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -84,6 +83,9 @@ pub struct Kept {
     /// Runs that were made again because they were disturbed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeated: u32,
+    /// Its runs under other conditions, by their words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub again: BTreeMap<String, Again>,
 }
 
 impl Kept {
@@ -101,27 +103,43 @@ fn is_zero(count: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     pub activity: String,
-    /// By name: percent of a CPU, percent of the activations, nanoseconds. A time that never came is the largest there is.
+    /// By name: percent of a CPU, percent of the activations, nanoseconds, times a second. A time that never came is the largest there is.
     pub figures: BTreeMap<String, f64>,
 }
 
-/// What is compared of an activity; its word, and whether it is a time.
-type Figure = (&'static str, bool, fn(&ActivityRecord) -> Option<f64>);
+impl Figures {
+    fn get(&self, word: &str) -> Option<f64> {
+        self.figures.get(word).copied()
+    }
+}
+
+/// What is compared of an activity; its word, and what it counts.
+type Figure = (&'static str, Unit, fn(&ActivityRecord) -> Option<f64>);
 
 /// The word of a figure that takes a trace.
 const LONGEST_WAIT: &str = "longest wait";
 
 const FIGURES: [Figure; 8] = [
-    ("share", false, |a| a.share.as_ref().map(|share| share.fraction() * 100.0)),
-    ("spread", false, |a| spread(a.share.as_ref()?)),
-    ("missed", false, |a| {
+    ("share", Unit::Percent, |a| a.share.as_ref().map(|share| share.fraction() * 100.0)),
+    ("spread", Unit::Percent, |a| spread(a.share.as_ref()?)),
+    ("missed", Unit::Percent, |a| {
         (a.activations > 0 && a.deadline.is_some()).then(|| a.missed as f64 * 100.0 / a.activations as f64)
     }),
-    ("response p50", true, |a| time(a.response.as_ref()?.quantile(0.5))),
-    ("response p99", true, |a| time(a.response.as_ref()?.quantile(0.99))),
-    ("latency p50", true, |a| time(a.latency.as_ref()?.quantile(0.5))),
-    ("latency p99", true, |a| time(a.latency.as_ref()?.quantile(0.99))),
-    (LONGEST_WAIT, true, |a| time(a.longest_gap.filter(|_| a.activations == 0))),
+    ("response p50", Unit::Nanoseconds, |a| time(a.response.as_ref()?.quantile(0.5))),
+    ("response p99", Unit::Nanoseconds, |a| time(a.response.as_ref()?.quantile(0.99))),
+    ("latency p50", Unit::Nanoseconds, |a| time(a.latency.as_ref()?.quantile(0.5))),
+    ("latency p99", Unit::Nanoseconds, |a| time(a.latency.as_ref()?.quantile(0.99))),
+    (LONGEST_WAIT, Unit::Nanoseconds, |a| time(a.longest_gap.filter(|_| a.activations == 0))),
+];
+
+/// What is taken from a traced run, and what it counts.
+const PLACED: [(&str, Unit); 6] = [
+    (placement::ON_ONE_CPU, Unit::Percent),
+    (placement::MOVES, Unit::PerSecond),
+    (placement::IDLE_BESIDE_WAITING, Unit::Percent),
+    (placement::SHARED[0], Unit::Percent),
+    (placement::SHARED[1], Unit::Percent),
+    (placement::SHARED[2], Unit::Percent),
 ];
 
 fn time(time: Option<Nanos>) -> Option<f64> {
@@ -136,8 +154,8 @@ fn spread(share: &Share) -> Option<f64> {
         .then(|| (most - least).get() as f64 * 100.0 / share.span.get() as f64)
 }
 
-/// What is compared of a record.
-pub fn figures_of(record: &Record) -> Vec<Figures> {
+/// What is compared of a record, and of where its threads were placed.
+pub fn figures_of(record: &Record, placement: Option<Placement>) -> Vec<Figures> {
     let of = |activity: &ActivityRecord| Figures {
         activity: activity.name.clone(),
         figures: FIGURES
@@ -145,107 +163,14 @@ pub fn figures_of(record: &Record) -> Vec<Figures> {
             .filter_map(|(word, _, of)| Some(((*word).to_owned(), of(activity)?)))
             .collect(),
     };
-    record.activities.iter().map(of).collect()
-}
-
-/// A figure of both.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    pub scenario: String,
-    pub kernel: String,
-    pub activity: String,
-    pub figure: &'static str,
-    /// Whether it is a time, in nanoseconds; else percent.
-    pub is_time: bool,
-    pub measured: f64,
-    pub simulated: f64,
-    /// The largest difference that agrees.
-    pub tolerance: f64,
-    /// Why it may be outside, where that is known.
-    pub cause: Option<&'static str>,
-    /// What is simulated once more to show the cause.
-    #[serde(skip)]
-    pub beside: Option<Beside>,
-    /// What that gives.
-    pub counter: Option<f64>,
-}
-
-impl Row {
-    /// Simulated less measured.
-    pub fn error(&self) -> f64 {
-        self.simulated - self.measured
-    }
-
-    /// How far a value is from the measured one; a time that never came is at any distance from one that did.
-    fn distance(&self, value: f64) -> f64 {
-        let never = |value: f64| self.is_time && value >= Nanos::MAX.get() as f64;
-        match (never(self.measured), never(value)) {
-            (false, false) => (value - self.measured).abs(),
-            (true, true) => 0.0,
-            _ => f64::INFINITY,
+    let mut all: Vec<Figures> = record.activities.iter().map(of).collect();
+    for placed in placement.map(Placement::figures).into_iter().flatten() {
+        match all.iter_mut().find(|of| of.activity == placed.activity) {
+            Some(of) => of.figures.extend(placed.figures),
+            None => all.push(placed),
         }
     }
-
-    /// Whether the simulator is near enough.
-    pub fn agrees(&self) -> bool {
-        self.distance(self.simulated) <= self.tolerance
-    }
-
-    /// What the counter-run says of the cause; `None` where there is none for this figure.
-    pub fn shown(&self) -> Option<Shown> {
-        let counter = self.distance(self.counter?);
-        Some(match counter < self.distance(self.simulated) {
-            _ if counter <= self.tolerance => Shown::Yes,
-            true => Shown::Nearer,
-            false => Shown::No,
-        })
-    }
-}
-
-/// What a counter-run does to a figure that is outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Shown {
-    /// It comes into the tolerance: the cause is shown.
-    Yes,
-    /// It comes nearer to the kernel's figure and stays outside.
-    Nearer,
-    /// It comes no nearer.
-    No,
-}
-
-/// How many figures agree, and what is known of those that do not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub all: usize,
-    pub agree: usize,
-    /// Outside, with a cause that a counter-run shows.
-    pub shown: usize,
-    /// Outside, with a cause that is named and not shown.
-    pub named: usize,
-    /// Of those, how many a counter-run brings nearer.
-    pub nearer: usize,
-    /// Outside, without a cause.
-    pub open: usize,
-}
-
-impl Counts {
-    /// Of figures of any scenarios and kernels.
-    pub fn of(rows: &[Row]) -> Counts {
-        let mut counts = Counts { all: rows.len(), ..Counts::default() };
-        for row in rows {
-            match (row.agrees(), row.cause, row.shown()) {
-                (true, ..) => counts.agree += 1,
-                (false, None, _) => counts.open += 1,
-                (false, Some(_), Some(Shown::Yes)) => counts.shown += 1,
-                (false, Some(_), shown) => {
-                    counts.named += 1;
-                    counts.nearer += usize::from(shown == Some(Shown::Nearer));
-                }
-            }
-        }
-        counts
-    }
+    all
 }
 
 /// A scenario that has no figures of a kernel.
@@ -257,31 +182,46 @@ pub struct NotCompared {
     pub why: String,
 }
 
-/// The figures of a scenario on a kernel beside those of its simulation.
-pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &[Figures]) -> Vec<Row> {
+/// The figures of a scenario on a kernel beside those of its simulation, and of that on the machine of its traced run.
+pub fn judged(of: (&Scenario, &str, &Kept), simulated: &[Figures], traced: Option<&[Figures]>) -> Vec<Row> {
+    let (scenario, kernel, kept) = of;
     let Some(machine) = kept.machine.as_ref().filter(|_| kept.unfit.is_none()) else { return Vec::new() };
     let takes_turns = scenario.cpus > 1 && kernel != HOST;
-    let words = FIGURES.iter().map(|(word, is_time, _)| (*word, *is_time));
-    let words: Vec<(&'static str, bool)> = words.chain(sharing::SHARED.map(|word| (word, false))).collect();
+    let of = (scenario, kernel);
+    let mut rows = rows_of(of, machine, (&kept.runs, simulated));
+    rows.retain(|row| {
+        !takes_turns || row.unit != Unit::Nanoseconds || is_alone(scenario, kept, &row.activity)
+    });
+    if let (Some((again, machine)), Some(traced)) = (kept.under(Condition::Traced), traced) {
+        let mut placed = rows_of(of, machine, (&again.runs, traced));
+        let is_placed = |row: &Row| PLACED.iter().any(|(word, _)| *word == row.figure);
+        placed.retain(|row| {
+            is_placed(row) && !rows.iter().any(|r| (&r.activity, r.figure) == (&row.activity, row.figure))
+        });
+        rows.extend(placed);
+    }
+    rows
+}
+
+/// The figures that are in runs of a scenario and in its simulation on a machine.
+fn rows_of(
+    (scenario, kernel): (&Scenario, &str),
+    machine: &Platform,
+    (runs, simulated): (&[Vec<Figures>], &[Figures]),
+) -> Vec<Row> {
+    let words = || FIGURES.iter().map(|(word, unit, _)| (*word, *unit)).chain(PLACED);
     let mut rows = Vec::new();
-    for measured in kept.runs.first().into_iter().flatten() {
+    for measured in runs.first().into_iter().flatten() {
         let name = &measured.activity;
         let Some(found) = simulated.iter().find(|f| f.activity == *name) else { continue };
         let tick =
             if decides_on_tick(&scenario.workload, name, machine) { machine.tick } else { Nanos::ZERO };
-        for (word, is_time) in words.iter().copied() {
-            if takes_turns && is_time {
-                continue;
-            }
-            let of_runs = kept.runs.iter().flatten().filter(|f| f.activity == *name);
-            let of_runs = of_runs.filter_map(|f| f.figures.get(word).copied()).collect();
-            let (Some((here, floor)), Some(there)) = (middle(of_runs), found.figures.get(word).copied())
+        for (word, unit) in words() {
+            let of_runs = runs.iter().flatten().filter(|f| f.activity == *name);
+            let (Some((here, floor)), Some(there)) =
+                (middle(of_runs.filter_map(|f| f.get(word)).collect()), found.get(word))
             else {
                 continue;
-            };
-            let tolerance = match is_time {
-                true => (here * PART).max(SPAN.max(tick).get() as f64),
-                false => POINTS,
             };
             let cause = causes::cause(&scenario.title, kernel, name, word);
             rows.push(Row {
@@ -289,10 +229,10 @@ pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &[Figur
                 kernel: kernel.to_owned(),
                 activity: name.clone(),
                 figure: word,
-                is_time,
+                unit,
                 measured: here,
                 simulated: there,
-                tolerance: tolerance + floor,
+                tolerance: unit.tolerance(here, tick) + floor,
                 cause: cause.map(|cause| cause.why),
                 beside: cause.and_then(|cause| cause.beside),
                 counter: None,
@@ -302,18 +242,59 @@ pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &[Figur
     rows
 }
 
-/// What shows the causes of rows of a scenario that disagree: each thread of the kernel's own beside it, once.
+/// Whether other CPUs idle while an activity runs, a chain's stages, in each traced run: what virtual CPUs that take turns need for times to be
+/// the kernel's.
+fn is_alone(scenario: &Scenario, kept: &Kept, activity: &str) -> bool {
+    if let Some(chain) = scenario.workload.chains.iter().find(|chain| chain.name == activity) {
+        return chain.through.iter().all(|stage| is_alone(scenario, kept, stage));
+    }
+    let Some((again, _)) = kept.under(Condition::Traced) else { return false };
+    again.runs.iter().all(|run| {
+        let of = run.iter().find(|figures| figures.activity == activity);
+        of.and_then(|figures| figures.get(placement::BESIDE_OTHERS)).is_some_and(|part| part <= row::POINTS)
+    })
+}
+
+/// What shows the causes of rows of a scenario that disagree: each counter-run once.
 pub fn shown_beside(rows: &[Row]) -> Vec<Beside> {
-    let mut all: Vec<Beside> = rows.iter().filter(|row| !row.agrees()).filter_map(|row| row.beside).collect();
-    all.dedup();
+    let mut all: Vec<Beside> = Vec::new();
+    for beside in rows.iter().filter(|row| !row.agrees()).filter_map(|row| row.beside) {
+        if !all.contains(&beside) {
+            all.push(beside);
+        }
+    }
     all
 }
 
-/// Notes what the scenario with such a thread gave, in the rows that it is the cause of.
+/// The rows that disagree and have this counter-run.
+fn with_counter(rows: &mut [Row], beside: Beside) -> impl Iterator<Item = &mut Row> {
+    rows.iter_mut().filter(move |row| !row.agrees() && row.beside == Some(beside))
+}
+
+/// Notes what a counter-run of the simulator gave, in the rows that it is to show the cause of.
 pub fn note_counters(rows: &mut [Row], beside: Beside, simulated: &[Figures]) {
-    for row in rows.iter_mut().filter(|row| !row.agrees() && row.beside == Some(beside)) {
+    for row in with_counter(rows, beside) {
         let found = simulated.iter().find(|figures| figures.activity == row.activity);
-        row.counter = found.and_then(|figures| figures.figures.get(row.figure).copied());
+        let found = found.and_then(|figures| figures.get(row.figure));
+        row.counter = found.map(|simulated| Counter { simulated, measured: None });
+    }
+}
+
+/// The same of a counter-run of the kernel, and of its simulation.
+pub fn note_again(
+    rows: &mut [Row],
+    beside: Beside,
+    of: (&Scenario, &str),
+    ((again, machine), simulated): ((&Again, &Platform), &[Figures]),
+) {
+    let others = rows_of(of, machine, (&again.runs, simulated));
+    for row in with_counter(rows, beside) {
+        let is_it = |other: &&Row| (&other.activity, other.figure) == (&row.activity, row.figure);
+        let counter = |other: &Row| Counter {
+            simulated: other.simulated,
+            measured: Some((other.measured, other.tolerance)),
+        };
+        row.counter = others.iter().find(is_it).map(counter);
     }
 }
 
@@ -377,52 +358,42 @@ fn may_overrun(task: &Task) -> bool {
 mod tests {
     use super::*;
 
-    fn row(is_time: bool, measured: f64, simulated: f64, counter: Option<f64>) -> Row {
-        Row {
-            scenario: String::new(),
-            kernel: HOST.to_owned(),
-            activity: String::new(),
-            figure: "share",
-            is_time,
-            measured,
-            simulated,
-            tolerance: 1.0,
-            cause: Some("why"),
-            beside: None,
-            counter,
-        }
-    }
-
+    /// Times are compared on several CPUs of the lab where the others idle, as the traced run says, and where threads are is taken from that one.
     #[test]
-    fn a_cause_is_shown_where_its_counter_run_comes_into_the_tolerance() {
-        let never = Nanos::MAX.get() as f64;
-        let of = |simulated, counter| row(false, 25.0, simulated, Some(counter)).shown();
-        assert_eq!(of(33.0, 25.5), Some(Shown::Yes));
-        assert_eq!(of(33.0, 24.0), Some(Shown::Yes));
-        assert_eq!(of(33.0, 31.0), Some(Shown::Nearer));
-        assert_eq!(of(33.0, 18.0), Some(Shown::Nearer));
-        assert_eq!(of(33.0, 33.0), Some(Shown::No));
-        assert_eq!(of(33.0, 36.3), Some(Shown::No));
-        assert_eq!(row(false, 25.0, 33.0, None).shown(), None);
-        // A time that never comes is not nearer for having become another one.
-        assert_eq!(row(true, never, 33.0, Some(90.0)).shown(), Some(Shown::No));
-        assert_eq!(row(true, never, 33.0, Some(never)).shown(), Some(Shown::Yes));
-        assert_eq!(row(true, 25.0, never, Some(90.0)).shown(), Some(Shown::Nearer));
-    }
-
-    #[test]
-    fn figures_outside_are_counted_by_what_is_known_of_them() {
-        let outside = |counter| row(false, 25.0, 33.0, counter);
-        let open = Row { cause: None, ..outside(None) };
-        let rows = [
-            row(false, 25.0, 25.9, None),
-            outside(Some(25.1)),
-            outside(Some(30.0)),
-            outside(Some(40.0)),
-            outside(None),
-            open,
-        ];
-        assert_eq!(Counts::of(&rows), Counts { all: 6, agree: 1, shown: 1, named: 3, nearer: 1, open: 1 });
+    fn times_on_several_cpus_of_the_lab_are_compared_where_the_others_idle() {
+        let all = scenarios();
+        let scenario = all.iter().find(|s| s.title == "4 periodic tasks on 2 CPUs").expect("there is one");
+        let figures = |activity: &str, figures: &[(&str, f64)]| Figures {
+            activity: activity.to_owned(),
+            figures: figures.iter().map(|(word, figure)| ((*word).to_owned(), *figure)).collect(),
+        };
+        let of = |beside: f64| {
+            vec![figures(
+                "a",
+                &[(placement::BESIDE_OTHERS, beside), (placement::ON_ONE_CPU, 60.0), ("share", 9.0)],
+            )]
+        };
+        let machine = Platform::linux_6_18(2);
+        let run = vec![figures("a", &[("share", 30.0), ("response p50", 6e6)])];
+        let words = |again: Option<f64>, kernel: &str| -> Vec<(&str, f64)> {
+            let again = again.map(|beside| {
+                let machine = Some(machine.clone());
+                ("traced".to_owned(), Again { machine, runs: vec![of(beside)], ..Again::default() })
+            });
+            let kept = Kept {
+                machine: Some(machine.clone()),
+                runs: vec![run.clone()],
+                again: again.into_iter().collect(),
+                ..Kept::default()
+            };
+            let rows = judged((scenario, kernel, &kept), &run, Some(&of(99.0)));
+            rows.iter().map(|row| (row.figure, row.measured)).collect()
+        };
+        let (share, response, placed) = (("share", 30.0), ("response p50", 6e6), ("on one CPU", 60.0));
+        assert_eq!(words(None, "lab:7-cloud"), [share]);
+        assert_eq!(words(Some(1.5), "lab:7-cloud"), [share, placed]);
+        assert_eq!(words(Some(0.5), "lab:7-cloud"), [share, response, placed]);
+        assert_eq!(words(Some(99.0), HOST), [share, response, placed]);
     }
 
     #[test]

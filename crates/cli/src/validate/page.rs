@@ -64,14 +64,22 @@ pub(super) fn line(row: &Row) -> Vec<String> {
     let cause = row.cause.unwrap_or(OPEN);
     let words = [&row.scenario, &row.kernel, &row.activity, row.figure];
     let mut line: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let counter = row.counter.map(|counter| value(row, counter)).unwrap_or_default();
+    let counter = row.counter.map(|counter| match counter.measured {
+        Some((measured, _)) => format!(
+            "kernel's {}, simulated {}",
+            value(row.unit, measured),
+            value(row.unit, counter.simulated)
+        ),
+        None => value(row.unit, counter.simulated),
+    });
+    let counter = counter.unwrap_or_default();
     let shown = match row.shown() {
         Some(Shown::Yes) => "yes",
         Some(Shown::Nearer) => "nearer",
         Some(Shown::No) => "no nearer",
         None => "",
     };
-    let (measured, simulated) = (value(row, row.measured), value(row, row.simulated));
+    let (measured, simulated) = (value(row.unit, row.measured), value(row.unit, row.simulated));
     line.extend([measured, simulated, counter, shown.to_owned(), cause.to_owned()]);
     line
 }

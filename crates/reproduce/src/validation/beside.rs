@@ -1,15 +1,17 @@
-//! [`Beside`]: the counter-runs that show causes.
+//! [`Beside`]: the counter-runs that show causes, of the simulator and of kernels.
 
 use surety_model::formats::toml;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
 use surety_units::{Bandwidth, Nanos};
 
-/// What is otherwise in a simulation that shows a cause.
+use super::Condition;
+
+/// What is otherwise in a run that shows a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// A fair thread of the kernel's own beside it.
-    Kernel { period_us: u32, work_us: u32 },
+    Thread { period_us: u32, work_us: u32 },
     /// The hypervisor takes a CPU: a thread above all that are not reserved.
     Stolen { period_us: u32, work_us: u32 },
     /// A CPU that goes idle has one more tick (`nohz=late`).
@@ -24,6 +26,8 @@ pub enum Beside {
     Stale { thousandths: u32 },
     /// The workload reads otherwise in one place.
     Reads { here: &'static str, there: &'static str },
+    /// The kernel runs it under another condition, and that run is simulated.
+    Kernel(Condition),
 }
 
 impl Beside {
@@ -35,14 +39,15 @@ impl Beside {
             )
         };
         let text = match self {
-            Beside::Kernel { period_us, work_us } => beside(period_us, work_us, "fair"),
+            Beside::Thread { period_us, work_us } => beside(period_us, work_us, "fair"),
             Beside::Stolen { period_us, work_us } => beside(period_us, work_us, "fifo:99"),
             Beside::Reads { here, there } => text.replacen(here, there, 1),
             Beside::IdleTicks
             | Beside::Later { .. }
             | Beside::Costs { .. }
             | Beside::Period { .. }
-            | Beside::Stale { .. } => text.to_owned(),
+            | Beside::Stale { .. }
+            | Beside::Kernel(_) => text.to_owned(),
         };
         toml::read("scenario", &text).ok()
     }
@@ -63,7 +68,11 @@ impl Beside {
             Beside::Stale { thousandths } => {
                 machine.stale_bandwidth = Bandwidth::new(thousandths.into(), 1000);
             }
-            Beside::Kernel { .. } | Beside::Stolen { .. } | Beside::Later { .. } | Beside::Reads { .. } => {}
+            Beside::Thread { .. }
+            | Beside::Stolen { .. }
+            | Beside::Later { .. }
+            | Beside::Reads { .. }
+            | Beside::Kernel(_) => {}
         }
         machine
     }
@@ -86,7 +95,7 @@ mod tests {
     fn every_scenario_can_be_simulated_beside_a_thread_of_the_kernel() {
         for scenario in scenarios() {
             let (period_us, work_us) = (9_000, 5);
-            for beside in [Beside::Kernel { period_us, work_us }, Beside::Stolen { period_us, work_us }] {
+            for beside in [Beside::Thread { period_us, work_us }, Beside::Stolen { period_us, work_us }] {
                 let with = beside.with(&scenario.text).expect(&scenario.title);
                 assert_eq!(with.tasks.len(), scenario.workload.tasks.len() + 1, "{}", scenario.title);
             }

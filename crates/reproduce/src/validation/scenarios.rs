@@ -116,9 +116,13 @@ const FILES: &[(u32, &str)] = &[
     (2, include_str!("scenarios/3-rr-hogs-and-a-fair-one-on-2-cpus.toml")),
     (2, include_str!("scenarios/2-groups-on-2-cpus.toml")),
     (2, include_str!("scenarios/quota-on-2-cpus.toml")),
+    (2, include_str!("scenarios/one-periodic-task-on-2-cpus.toml")),
+    (2, include_str!("scenarios/fair-fifo-and-deadline-that-never-overlap-on-2-cpus.toml")),
     (4, include_str!("scenarios/5-equal-spinners-on-4-cpus.toml")),
     (4, include_str!("scenarios/6-spinners-of-mixed-nice-on-4-cpus.toml")),
     (4, include_str!("scenarios/5-reservations-on-4-cpus.toml")),
+    (4, include_str!("scenarios/3-tasks-that-never-overlap-on-4-cpus.toml")),
+    (4, include_str!("scenarios/a-chain-alone-on-4-cpus.toml")),
 ];
 
 /// Those of machines that are asked for.
