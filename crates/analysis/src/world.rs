@@ -151,7 +151,7 @@ impl World for AnalysisWorld {
         let foundation = Foundation::of(&threads, &platform);
         let objection = foundation.objection().or_else(|| self.unproven(workload, cpus));
         let bare = Platform { enforcement: self.platform.enforcement, ..platform.clone() };
-        let guaranteed = Guaranteed::of(workload, &threads, &bare);
+        let guaranteed = Guaranteed::of(workload, &threads, (&bare, &options.files));
 
         for view in &mut tasks {
             let supply = |r| Supply::new(r, platform.enforcement, foundation.edf.alone);

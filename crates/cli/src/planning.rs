@@ -17,7 +17,7 @@ use surety_report::{Report, table};
 
 use crate::exit::{Code, Failure};
 use crate::files;
-use crate::input::read_workload;
+use crate::input::{files_of, read_workload};
 use crate::session::Session;
 use surety_session::machine::this_machine;
 use surety_session::search::within;
@@ -109,6 +109,7 @@ fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> Result
     options.periods.clone_from(&args.periods);
     options.empirical_are_samples = args.samples;
     options.any_phase = args.any_phase;
+    options.files = files_of(workload)?.into();
     Ok(options.verified_by(workload, args.duration))
 }
 
