@@ -159,7 +159,9 @@ pub(super) fn ticks_of(hardware: &Hardware) -> u64 {
 /// (`tick_do_timer_cpu`), has counted this one: which is first is chance.
 fn is_early(hardware: &Hardware, cpu: usize) -> bool {
     let phases = [0, cpu].map(|cpu| hardware.cpus[cpu].tick_phase);
-    cpu != 0 && phases[0] == phases[1] && Pcg::for_job(hardware.seed, cpu as u64, ticks_of(hardware)).below(2) == 0
+    cpu != 0
+        && phases[0] == phases[1]
+        && Pcg::for_job(hardware.seed, cpu as u64, ticks_of(hardware)).below(2) == 0
 }
 
 /// Milliseconds in ticks, rounded up (`msecs_to_jiffies`).
