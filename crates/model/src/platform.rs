@@ -234,6 +234,14 @@ pub struct Platform {
     pub ext_server: Option<FairServer>,
     /// Realtime throttling, where the kernel throttles that way.
     pub realtime_limit: Option<RealtimeLimit>,
+    /// How long after time 0 a throttling period ends that lasts already, as after other realtime threads; `None`: none does, and one
+    /// begins as the first realtime thread is made. A state of a machine.
+    #[serde(skip)]
+    pub realtime_period_left: Option<Nanos>,
+    /// Whether chance decides, on a tick of several CPUs, which of them read `jiffies` before the first one has counted it, as where virtual CPUs take turns: such
+    /// a CPU finds its balancing not due yet. Else none does. A state of a machine.
+    #[serde(skip)]
+    pub ticks_by_chance: bool,
     /// Whether realtime threads that throttling stops run on as fair threads of nice 0 until it lets them go on. No kernel does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub realtime_demoted: bool,
@@ -339,6 +347,8 @@ impl Platform {
             fair_server_charged: true,
             ext_server: None,
             realtime_limit: None,
+            realtime_period_left: None,
+            ticks_by_chance: false,
             realtime_demoted: false,
             bandwidth_inheritance: false,
             round_robin_slice: Nanos::from_millis(100),

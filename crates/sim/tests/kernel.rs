@@ -231,3 +231,22 @@ fn a_fair_thread_leaves_a_cpu_that_reservations_use_for_an_idle_one() {
         assert!(share > 0.925 && share < 0.975, "{phase}: {share}");
     }
 }
+
+/// Where a throttling period ends decides what two hogs leave a fair thread on two CPUs: a CPU that is throttled while the server of the other one
+/// acts leaves it nothing, one that is throttled at another time takes it. A host of 6.18, whose periods ended anywhere: 8.1 to 8.9 %.
+#[test]
+fn a_throttling_period_that_lasts_already_ends_when_it_did() {
+    let text = "[[task]]\nname = \"first\"\nwork = \"forever\"\npolicy = \"fifo:10\"\n\
+                [[task]]\nname = \"second\"\nwork = \"forever\"\npolicy = \"fifo:10\"\n\
+                [[task]]\nname = \"normal\"\nwork = \"forever\"";
+    let fair = |left: Option<i64>| {
+        let mut world = world();
+        world.platform.realtime_limit = Some(RealtimeLimit { runtime: ms(950), period: ms(1000) });
+        world.platform.realtime_period_left = left.map(ms);
+        share(&world.run(&workload(text), &options(10, 2), &mut Unobserved).unwrap(), "normal")
+    };
+    // One that begins as threads are made ends 900 ms after the start.
+    assert_eq!(fair(None), fair(Some(900)));
+    assert!(fair(Some(500)) > 0.095, "{}", fair(Some(500)));
+    assert!(fair(None) < 0.075, "{}", fair(None));
+}

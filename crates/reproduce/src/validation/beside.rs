@@ -19,8 +19,10 @@ pub enum Beside {
     Later { ms: u32 },
     /// Wake-ups and ticks take so much, in percent of what they take in the record.
     Costs { wakeups: u32, ticks: u32 },
-    /// What is chance in the kernel, such as which of two CPUs reads `jiffies` first on a tick of both, is drawn with another seed.
+    /// Which of several CPUs reads `jiffies` first on a tick of all is chance ([`Platform::ticks_by_chance`]), drawn with this seed.
     Chance { seed: u64 },
+    /// A period of realtime throttling lasts already and ends then ([`Platform::realtime_period_left`]).
+    Period { left_ms: u32 },
     /// The workload reads otherwise in one place.
     Reads { here: &'static str, there: &'static str },
 }
@@ -37,9 +39,11 @@ impl Beside {
             Beside::Kernel { period_us, work_us } => beside(period_us, work_us, "fair"),
             Beside::Stolen { period_us, work_us } => beside(period_us, work_us, "fifo:99"),
             Beside::Reads { here, there } => text.replacen(here, there, 1),
-            Beside::IdleTicks | Beside::Later { .. } | Beside::Costs { .. } | Beside::Chance { .. } => {
-                text.to_owned()
-            }
+            Beside::IdleTicks
+            | Beside::Later { .. }
+            | Beside::Costs { .. }
+            | Beside::Period { .. }
+            | Beside::Chance { .. } => text.to_owned(),
         };
         toml::read("scenario", &text).ok()
     }
@@ -54,11 +58,11 @@ impl Beside {
                 machine.overheads.wakeup = part(machine.overheads.wakeup, wakeups);
                 machine.overheads.tick = part(machine.overheads.tick, ticks);
             }
-            Beside::Kernel { .. }
-            | Beside::Stolen { .. }
-            | Beside::Later { .. }
-            | Beside::Chance { .. }
-            | Beside::Reads { .. } => {}
+            Beside::Chance { .. } => machine.ticks_by_chance = true,
+            Beside::Period { left_ms } => {
+                machine.realtime_period_left = Some(Nanos::from_millis(left_ms.into()));
+            }
+            Beside::Kernel { .. } | Beside::Stolen { .. } | Beside::Later { .. } | Beside::Reads { .. } => {}
         }
         machine
     }

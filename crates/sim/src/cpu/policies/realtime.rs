@@ -7,7 +7,8 @@
 //! *Throttling*, only where the platform has a limit: realtime threads of a CPU that have run longer than the
 //! limit's runtime stop until the period's timer, one for all CPUs, takes a runtime off their account. Time of more important
 //! threads is on that account, too (`update_curr_dl`). A period begins when a realtime thread is made or joins and none lasts:
-//! threads are made some time before the run begins, as on a running kernel.
+//! threads are made some time before the run begins, as on a running kernel. One that lasts already ends when the platform says
+//! ([`Platform::realtime_period_left`](surety_model::platform::Platform::realtime_period_left)): the timer goes on while realtime threads run.
 //!
 //! *Demotion*, only where the platform asks for it and no kernel's (J. Fernandes, "Rewriting RT throttling", OSPM 2023): threads in the queue of a
 //! throttled CPU, and those that join it, go to the fair class with nice 0, where they may move to other CPUs, and come back when the CPU
@@ -321,7 +322,9 @@ impl CpuPolicy for Realtime {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         self.entities.push(Entity { place: None, slice: self.slice });
         if hardware.thread(thread).rank == self.rank {
-            self.begin_period(hardware, hardware.times.made_before);
+            let left = hardware.platform.realtime_period_left.zip(self.limit);
+            let ago = left.map_or(hardware.times.made_before, |(left, limit)| limit.period - left);
+            self.begin_period(hardware, ago);
         }
     }
 

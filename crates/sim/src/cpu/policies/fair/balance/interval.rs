@@ -156,10 +156,11 @@ pub(super) fn ticks_of(hardware: &Hardware) -> u64 {
 }
 
 /// Whether the tick of a CPU reads `jiffies` before the first CPU, whose tick comes at the same instant and which counts them
-/// (`tick_do_timer_cpu`), has counted this one: which is first is chance.
+/// (`tick_do_timer_cpu`), has counted this one. None does but where the platform has that by chance.
 fn is_early(hardware: &Hardware, cpu: usize) -> bool {
     let phases = [0, cpu].map(|cpu| hardware.cpus[cpu].tick_phase);
-    cpu != 0
+    hardware.platform.ticks_by_chance
+        && cpu != 0
         && phases[0] == phases[1]
         && Pcg::for_job(hardware.seed, cpu as u64, ticks_of(hardware)).below(2) == 0
 }
