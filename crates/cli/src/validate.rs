@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 use surety_host::Bindings;
+use surety_model::activation::first_tick;
 use surety_model::event::TraceSink;
 use surety_model::platform::{Overheads, Platform, PlatformChanges, Topology};
 use surety_model::record::Record;
@@ -135,15 +136,18 @@ fn beside_kernel(
         warm_up: kept.warm_up,
         ..options(args, session, cpus, scenario).map_err(NotBeside::Failed)?
     };
-    let simulated = |workload: &Workload, machine: &Platform, later: Nanos| {
-        let options = RunOptions { warm_up: options.warm_up + later, ..options.clone() };
-        simulated(simulator, (scenario, workload), machine, &options)
+    // Its ticks come where they did, whatever else is drawn.
+    let tick_phase = Some(first_tick(&machine, kept.seed));
+    let machine = Platform { tick_phase, ..machine };
+    let simulated = |workload: &Workload, machine: &Platform, options: &RunOptions| {
+        simulated(simulator, (scenario, workload), machine, options)
     };
-    let rows = compared((scenario, kernel, kept), &machine, simulated).map_err(|why| match why {
-        // The list is what the simulator has to play.
-        why if scenario.is_listed || why == WorldError::Interrupted => NotBeside::Failed(why.into()),
-        why => NotBeside::Unfit(why.to_string()),
-    })?;
+    let rows =
+        compared((scenario, kernel, kept), (&machine, &options), simulated).map_err(|why| match why {
+            // The list is what the simulator has to play.
+            why if scenario.is_listed || why == WorldError::Interrupted => NotBeside::Failed(why.into()),
+            why => NotBeside::Unfit(why.to_string()),
+        })?;
     if rows.is_empty() && !scenario.is_listed {
         return Err(NotBeside::Unfit("nothing of it has a figure that is compared".to_owned()));
     }
@@ -173,13 +177,17 @@ fn with(record: &Record, sharing: Option<Sharing>) -> Vec<Figures> {
 /// The figures of a scenario on a kernel beside those of its simulation, and of those that show causes.
 fn compared(
     (scenario, kernel, kept): (&Scenario, &str, &Kept),
-    machine: &Platform,
-    simulated: impl Fn(&Workload, &Platform, Nanos) -> Result<Vec<Figures>, WorldError>,
+    (machine, options): (&Platform, &RunOptions),
+    simulated: impl Fn(&Workload, &Platform, &RunOptions) -> Result<Vec<Figures>, WorldError>,
 ) -> Result<Vec<Row>, WorldError> {
-    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine, Nanos::ZERO)?);
+    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine, options)?);
     for beside in shown_beside(&rows) {
         let Some(workload) = beside.with(&scenario.text) else { continue };
-        note_counters(&mut rows, beside, &simulated(&workload, &beside.on(machine), beside.later())?);
+        note_counters(
+            &mut rows,
+            beside,
+            &simulated(&workload, &beside.on(machine), &beside.options(options))?,
+        );
     }
     Ok(rows)
 }

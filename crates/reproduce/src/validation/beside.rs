@@ -3,7 +3,8 @@
 use surety_model::formats::toml;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
-use surety_units::{Bandwidth, Nanos};
+use surety_model::world::RunOptions;
+use surety_units::Nanos;
 
 /// What is otherwise in a simulation that shows a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +19,10 @@ pub enum Beside {
     Later { ms: u32 },
     /// Wake-ups and ticks take so much, in percent of what they take in the record.
     Costs { wakeups: u32, ticks: u32 },
+    /// Which of several CPUs reads `jiffies` first on a tick of all is chance ([`Platform::ticks_by_chance`]), drawn with this seed.
+    Chance { seed: u64 },
     /// A period of realtime throttling lasts already and ends then ([`Platform::realtime_period_left`]).
     Period { left_ms: u32 },
-    /// CPUs' accounts have thousandths of reservations that are no more ([`Platform::stale_bandwidth`]).
-    Stale { thousandths: u32 },
     /// The workload reads otherwise in one place.
     Reads { here: &'static str, there: &'static str },
 }
@@ -42,7 +43,7 @@ impl Beside {
             | Beside::Later { .. }
             | Beside::Costs { .. }
             | Beside::Period { .. }
-            | Beside::Stale { .. } => text.to_owned(),
+            | Beside::Chance { .. } => text.to_owned(),
         };
         toml::read("scenario", &text).ok()
     }
@@ -57,23 +58,24 @@ impl Beside {
                 machine.overheads.wakeup = part(machine.overheads.wakeup, wakeups);
                 machine.overheads.tick = part(machine.overheads.tick, ticks);
             }
+            Beside::Chance { .. } => machine.ticks_by_chance = true,
             Beside::Period { left_ms } => {
                 machine.realtime_period_left = Some(Nanos::from_millis(left_ms.into()));
-            }
-            Beside::Stale { thousandths } => {
-                machine.stale_bandwidth = Bandwidth::new(thousandths.into(), 1000);
             }
             Beside::Kernel { .. } | Beside::Stolen { .. } | Beside::Later { .. } | Beside::Reads { .. } => {}
         }
         machine
     }
 
-    /// How much later its window begins.
-    pub fn later(self) -> Nanos {
+    /// The run with it, on a machine whose ticks come where they would.
+    pub fn options(self, options: &RunOptions) -> RunOptions {
+        let mut options = options.clone();
         match self {
-            Beside::Later { ms } => Nanos::from_millis(i64::from(ms)),
-            _ => Nanos::ZERO,
+            Beside::Later { ms } => options.warm_up += Nanos::from_millis(i64::from(ms)),
+            Beside::Chance { seed } => options.seed = seed,
+            _ => {}
         }
+        options
     }
 }
 
@@ -100,7 +102,11 @@ mod tests {
         let other = Beside::Costs { wakeups: 115, ticks: 0 }.on(&machine);
         assert_eq!((other.overheads.wakeup, other.overheads.tick), (Nanos::new(2300), Nanos::ZERO));
         assert_eq!(Beside::Later { ms: 100 }.on(&machine), machine);
-        assert_eq!(Beside::Later { ms: 100 }.later(), Nanos::from_millis(100));
+        let options = RunOptions::default();
+        let later = Beside::Later { ms: 100 }.options(&options);
+        assert_eq!((later.warm_up - options.warm_up, later.seed), (Nanos::from_millis(100), options.seed));
+        let chance = Beside::Chance { seed: 7 }.options(&options);
+        assert_eq!((chance.warm_up, chance.seed), (options.warm_up, 7));
     }
 
     #[test]
