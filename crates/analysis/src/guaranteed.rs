@@ -9,7 +9,7 @@ use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::record::{ActivityRecord, BATCH_LATENCY, Basis, Distribution, Evidence, Promised};
 use surety_model::workload::{ActivityKind, BatchMode, Disk, Stream, Workload};
-use surety_units::{Bytes, Nanos};
+use surety_units::{Bytes, Nanos, Rate};
 
 use crate::edf::ReservedThread;
 use crate::serving::{CpuPart, ServedStream, cpu_part};
@@ -20,8 +20,12 @@ use crate::streams::{DiskTerms, Floors, admit, demand, memory_for_buffers, terms
 pub(crate) struct Guaranteed(BTreeMap<String, Result<Nanos, String>>);
 
 impl Guaranteed {
-    /// Of a workload whose reserved threads are these.
-    pub(crate) fn of(workload: &Workload, threads: &[ReservedThread], platform: &Platform) -> Guaranteed {
+    /// Of a workload whose reserved threads are these; `files` are the texts of models of disks, by their paths.
+    pub(crate) fn of(
+        workload: &Workload,
+        threads: &[ReservedThread],
+        (platform, files): (&Platform, &BTreeMap<String, String>),
+    ) -> Guaranteed {
         if !workload.streams.iter().any(Stream::is_reserved) {
             return Guaranteed(BTreeMap::new());
         }
@@ -42,7 +46,7 @@ impl Guaranteed {
             let proven = match (disk, &cpu) {
                 (None, _) => Err("it is on no disk of the workload".to_owned()),
                 (_, Err(why)) => Err(why.clone()),
-                (Some(disk), Ok(cpu)) => bound(stream, workload, disk, (platform, cpu)),
+                (Some(disk), Ok(cpu)) => bound(stream, (workload, disk), (platform, files), cpu),
             };
             found.insert(stream.name.clone(), proven);
         }
@@ -74,9 +78,9 @@ impl Guaranteed {
 /// The longest that a batch takes, where the stream's own bound covers it and everything else of its admission holds.
 fn bound(
     stream: &Stream,
-    workload: &Workload,
-    disk: &Disk,
-    (platform, cpu): (&Platform, &CpuPart),
+    (workload, disk): (&Workload, &Disk),
+    (platform, files): (&Platform, &BTreeMap<String, String>),
+    cpu: &CpuPart,
 ) -> Result<Nanos, String> {
     let here: Vec<&Stream> =
         workload.streams.iter().filter(|other| other.goes_first() && other.disk == stream.disk).collect();
@@ -86,10 +90,13 @@ fn bound(
             other.name
         ));
     }
-    let found = terms(workload, disk, platform, Stream::goes_first)?;
+    let found = terms(workload, disk, (platform, files), Stream::goes_first)?;
     let demands: Vec<_> = here.iter().map(|other| demand(other)).collect();
     let found = DiskTerms { cpu: cpu.within, asks: cpu.asks, ..found };
-    let floors = Floors { memory: Some(memory_for_buffers(platform)), ..Floors::default() };
+    let floors = Floors {
+        best_effort: disk.best_effort.unwrap_or(Rate(0)),
+        memory: Some(memory_for_buffers(platform)),
+    };
     let admission = admit(&demands, &found, &floors).map_err(|refused| {
         let who = here.get(refused.stream).map_or("", |other| other.name.as_str());
         format!("disk {}: stream {who}: {}", disk.name, refused.why)

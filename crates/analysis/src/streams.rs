@@ -266,8 +266,8 @@ pub enum Why {
     Bandwidth(u64),
     /// They would have this share, and best effort so much between their batches that one never catches up.
     Behind(u64),
-    /// Best effort would have this.
-    Floor(Rate),
+    /// Best effort would keep this, and is to keep that.
+    Floor { left: Rate, wanted: Rate },
     /// A stream could fall behind by more than its credit makes up for: both in bytes.
     Credit { behind: u64, credit: u64 },
     /// Its buffer has to have so many bytes.
@@ -315,7 +315,9 @@ impl fmt::Display for Why {
                  larger batches or `overlap = true`",
                 percent(*share)
             ),
-            Why::Floor(rate) => write!(f, "best effort would have {rate}"),
+            Why::Floor { left, wanted } => {
+                write!(f, "best effort would keep {left} in the long run, and is to keep {wanted}")
+            }
             Why::Credit { behind, credit } => write!(
                 f,
                 "it may fall {} behind while a batch is fetched, and its credit makes up for {}",
@@ -390,7 +392,7 @@ pub fn admit(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Res
             // A batch too small for the bandwidth says less than one that is refused for another reason.
             Err(why)
                 if refused.as_ref().is_none_or(|r| {
-                    matches!(r.why, Why::Bandwidth(_) | Why::Behind(_) | Why::Floor(_) | Why::Overlap(_))
+                    matches!(r.why, Why::Bandwidth(_) | Why::Behind(_) | Why::Floor { .. } | Why::Overlap(_))
                 }) =>
             {
                 refused = Some(why);
@@ -399,6 +401,16 @@ pub fn admit(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Res
         }
     }
     Err(refused.unwrap_or(Refused { stream: 0, why: Why::Bandwidth(0) }))
+}
+
+/// The most that best effort keeps where all streams are admitted; `None`: they are not, whatever it keeps.
+fn most_left(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Option<Rate> {
+    let floors = Floors { best_effort: Rate(0), ..*floors };
+    let left = sizes::candidates(demands).filter_map(|chosen| {
+        let batches: Vec<u64> = demands.iter().map(|demand| demand.batch_of(chosen)).collect();
+        with_batches(demands, &batches, disk, &floors).ok().map(|admission| admission.best_effort)
+    });
+    left.max()
 }
 
 /// Admits all streams with these batches.
@@ -421,7 +433,8 @@ fn with_batches(
     }
     let best_effort = sizes::left(disk, share);
     if best_effort < floors.best_effort {
-        return Err(Refused { stream: largest, why: Why::Floor(best_effort) });
+        let why = Why::Floor { left: best_effort, wanted: floors.best_effort };
+        return Err(Refused { stream: largest, why });
     }
     let (requests, writes) = set.requests();
     let queued = (requests + disk.beside_requests, disk.requests);

@@ -151,7 +151,11 @@ impl World for AnalysisWorld {
         let foundation = Foundation::of(&threads, &platform);
         let objection = foundation.objection().or_else(|| self.unproven(workload, cpus));
         let bare = Platform { enforcement: self.platform.enforcement, ..platform.clone() };
-        let guaranteed = Guaranteed::of(workload, &threads, &bare);
+        // Streams wait for reserved threads of interrupts, too.
+        let irqs = workload.irqs.iter().filter_map(|irq| irq.reservation);
+        let irqs = irqs.map(|reservation| ReservedThread { reservation, bounded: false, sleeps: true });
+        let before_streams: Vec<ReservedThread> = threads.iter().copied().chain(irqs).collect();
+        let guaranteed = Guaranteed::of(workload, &before_streams, (&bare, &options.files));
 
         for view in &mut tasks {
             let supply = |r| Supply::new(r, platform.enforcement, foundation.edf.alone);

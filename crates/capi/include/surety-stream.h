@@ -136,6 +136,17 @@ int surety_resume(surety_stream *stream);
 /* Bytes per second from now on: 0, or -1. The buffer stays as large as it is. */
 int surety_change_rate(surety_stream *stream, uint64_t rate);
 
+/*
+ * When the streams of its disk are served from now on, all those of this process: 0, or -1. A disk whose first stream is opened has SURETY_MODE_STEADY; what
+ * is set stays until its last stream is closed. With the longest batches nothing has a bound, so no level is above SURETY_SCHEDULED.
+ *
+ * Fails for a mode that there is not (EINVAL).
+ */
+int surety_set_mode(surety_stream *stream, int mode);
+
+#define SURETY_MODE_STEADY 0  /* a batch as soon as there is room and credit for it */
+#define SURETY_MODE_LONGEST 1 /* the buffers of all are filled, or emptied, when one has no more than its jitter ahead; the disk rests in between */
+
 /* What happened to a stream since it was opened. Initialise it with SURETY_STATS. */
 struct surety_stats {
     uint64_t size;               /* sizeof(struct surety_stats) */
@@ -147,14 +158,20 @@ struct surety_stats {
     uint64_t least_ahead;        /* bytes ready to be read, or room to write to, when a batch was complete, the fewest; SURETY_NONE: none was yet */
     uint64_t under_runs;         /* reads or writes that a program no faster than its contract had to wait in, */
     uint64_t waited_queue_ns;    /* and how long they waited for batches of other streams, */
-    uint64_t waited_device_ns;   /* for the I/O scheduler and the device, */
-    uint64_t waited_cpu_ns;      /* for a CPU for the program */
+    uint64_t waited_device_ns;   /* for the I/O scheduler or the device, or for metadata that a write changes, which are not told apart, */
+    uint64_t waited_cpu_ns;      /* and for a CPU for the program; more below */
     uint64_t buffer;             /* bytes of memory that the stream has */
     uint64_t syncs;              /* times that what was written was brought to the medium, */
     uint64_t worst_sync_ns;      /* and the longest of them */
+    uint64_t waited_serving_cpu_ns; /* under-runs waited for a CPU for the thread that serves the disk, */
+    uint64_t waited_page_cache_ns;  /* for the page cache (and the disk below it, where there is no direct access), */
+    uint64_t waited_metadata_ns;    /* and for metadata, where that is a call of its own: room for a file that grows, the place of what it grew by */
+    uint64_t rests;                 /* times so far in which no batch of the streams of its disk was at it, of this process, */
+    uint64_t rested_ns;             /* all together, */
+    uint64_t longest_rest_ns;       /* and the longest */
 };
 
-#define SURETY_STATS { sizeof(struct surety_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SURETY_STATS { sizeof(struct surety_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 #define SURETY_NONE UINT64_MAX
 

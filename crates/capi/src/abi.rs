@@ -1,7 +1,7 @@
 //! The structures that go over the border, as `include/surety-stream.h` has them: numbers of 64 bits alone, the first of which is the structure's size.
 //! So each can get more at its end, and programs that were compiled before that go on.
 
-use surety_stream::Cause;
+use surety_stream::{Cause, Rest};
 use surety_units::{Nanos, Rate};
 
 use crate::failure::Failure;
@@ -132,9 +132,9 @@ pub struct Stats {
     pub under_runs: u64,
     /// How long they waited for batches of other streams.
     pub waited_queue_ns: u64,
-    /// For the I/O scheduler and the device.
+    /// For the I/O scheduler or the device; of what is written, for metadata that it changes too.
     pub waited_device_ns: u64,
-    /// For a CPU.
+    /// For a CPU for the program.
     pub waited_cpu_ns: u64,
     /// Bytes of memory that the stream has.
     pub buffer: u64,
@@ -142,6 +142,18 @@ pub struct Stats {
     pub syncs: u64,
     /// The longest of them.
     pub worst_sync_ns: u64,
+    /// How long calls waited for a CPU for the thread that serves the disk.
+    pub waited_serving_cpu_ns: u64,
+    /// For the page cache.
+    pub waited_page_cache_ns: u64,
+    /// For metadata, in calls of their own.
+    pub waited_metadata_ns: u64,
+    /// Times so far in which no batch of the disk's streams of this process was at it.
+    pub rests: u64,
+    /// Together.
+    pub rested_ns: u64,
+    /// The longest.
+    pub longest_rest_ns: u64,
 }
 
 impl Stats {
@@ -157,8 +169,10 @@ impl Stats {
         check("stats", "SURETY_STATS", size, Stats::SIZE_MIN)
     }
 
-    pub(crate) fn of(stats: &surety_stream::Stats, buffer: u64) -> Stats {
-        let waited = |cause| stats.waited_for(cause).get_unsigned();
+    pub(crate) fn of(stats: &surety_stream::Stats, buffer: u64, rest: &Rest) -> Stats {
+        let waited = |cause| stats.waits.of(cause).get_unsigned();
+        // No trace is looked at here, so the first two are 0.
+        let device = [Cause::Scheduler, Cause::Device, Cause::Disk, Cause::DiskOrMetadata].map(waited);
         Stats {
             size: size_of::<Stats>() as u64,
             batches: stats.batches,
@@ -167,13 +181,19 @@ impl Stats {
             worst_in_device_ns: stats.worst_in_device.get_unsigned(),
             beyond_bound: stats.beyond_bound,
             least_ahead: stats.least_ahead.unwrap_or(u64::MAX),
-            under_runs: stats.under_runs,
+            under_runs: stats.waits.under_runs,
             waited_queue_ns: waited(Cause::QueueAhead),
-            waited_device_ns: waited(Cause::Device),
+            waited_device_ns: device.iter().sum(),
             waited_cpu_ns: waited(Cause::WakeUp),
             buffer,
             syncs: stats.syncs,
             worst_sync_ns: stats.worst_sync.get_unsigned(),
+            waited_serving_cpu_ns: waited(Cause::ServingCpu),
+            waited_page_cache_ns: waited(Cause::PageCache),
+            waited_metadata_ns: waited(Cause::Metadata),
+            rests: rest.count,
+            rested_ns: rest.total.get_unsigned(),
+            longest_rest_ns: rest.longest.get_unsigned(),
         }
     }
 
@@ -194,6 +214,12 @@ impl Stats {
             self.buffer,
             self.syncs,
             self.worst_sync_ns,
+            self.waited_serving_cpu_ns,
+            self.waited_page_cache_ns,
+            self.waited_metadata_ns,
+            self.rests,
+            self.rested_ns,
+            self.longest_rest_ns,
         ];
         let mut bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
         bytes.resize(size, 0);
@@ -249,10 +275,13 @@ mod tests {
         assert_eq!(handed(&[5000]).unwrap_err().errno, libc::E2BIG);
         let nothing = handed(&[0]).unwrap_err();
         assert!(nothing.words.contains("initialise it with SURETY_CONTRACT(rate)"), "{}", nothing.words);
-        let stats = Stats::of(&surety_stream::Stats { batches: 7, ..Default::default() }, 9);
-        let (now, later) = (stats.bytes(112), stats.bytes(120));
-        assert_eq!((now[8], now[88], now.len()), (7, 9, 112));
-        assert_eq!((&later[8..112], &later[112..]), (&now[8..], &[0_u8; 8][..]));
+        let rest = Rest { count: 5, ..Rest::default() };
+        let stats = Stats::of(&surety_stream::Stats { batches: 7, ..Default::default() }, 9, &rest);
+        // Of the first version, of this one, and of a later one.
+        let (first, now, later) = (stats.bytes(112), stats.bytes(160), stats.bytes(168));
+        assert_eq!((first[8], first[88], first.len()), (7, 9, 112));
+        assert_eq!((&now[8..112], now[136], size_of::<Stats>()), (&first[8..], 5, 160));
+        assert_eq!((&later[8..160], &later[160..]), (&now[8..], &[0_u8; 8][..]));
     }
 
     #[test]

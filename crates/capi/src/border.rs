@@ -217,6 +217,12 @@ pub extern "C" fn surety_change_rate(stream: *mut Handle, rate: u64) -> c_int {
     told(-1, || zero_if(table::get(stream.addr())?.change_rate(rate)))
 }
 
+/// When the streams of its disk are served, from now on: 0, or -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn surety_set_mode(stream: *mut Handle, mode: c_int) -> c_int {
+    told(-1, || zero_if(table::get(stream.addr())?.set_mode(mode)))
+}
+
 /// What happened so far: 0, or -1.
 ///
 /// # Safety

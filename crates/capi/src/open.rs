@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use surety_kernel::files::open_to_write;
-use surety_stream::{Level, Reader, Station, StreamError, Writer};
+use surety_stream::{Level, Mode as BatchMode, Reader, Station, StreamError, Writer};
 use surety_units::Rate;
 
 use crate::abi::{Contract, Stats};
@@ -22,7 +22,7 @@ struct Ends {
     end: End,
     is_at_end: bool,
     has_failed: bool,
-    _station: Arc<Station>,
+    station: Arc<Station>,
 }
 
 /// The program's end of a stream.
@@ -70,6 +70,9 @@ pub(crate) const LEVELS: [(Level, &CStr); 4] = [
     (Level::Verified, c"verified"),
 ];
 
+/// What `surety_set_mode` takes, by number.
+const MODES: [BatchMode; 2] = [BatchMode::Steady, BatchMode::Longest];
+
 impl Open {
     /// Opens a file to read, to write anew, or to write over.
     ///
@@ -100,7 +103,7 @@ impl Open {
                 End::Writer(station.write_over(&file, path, &contract)?)
             }
         };
-        let ends = Ends { end, is_at_end: false, has_failed: false, _station: station };
+        let ends = Ends { end, is_at_end: false, has_failed: false, station };
         Ok(Open(Mutex::new(Some(ends))))
     }
 
@@ -116,7 +119,7 @@ impl Open {
     /// EBADF; of what was written.
     pub(crate) fn close(&self) -> Result<(), Failure> {
         let ends = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Ends { end, _station, .. } = ends.ok_or_else(closed)?;
+        let Ends { end, station: _station, .. } = ends.ok_or_else(closed)?;
         match end {
             End::Reader(reader) => drop(reader),
             End::Writer(writer) => writer.finish()?,
@@ -271,12 +274,29 @@ impl Open {
         })
     }
 
+    /// When the streams of its disk are served, from now on.
+    ///
+    /// # Errors
+    /// EINVAL: there is no such mode.
+    pub(crate) fn set_mode(&self, number: i32) -> Result<(), Failure> {
+        let mode = usize::try_from(number).ok().and_then(|number| MODES.get(number));
+        let Some(mode) = mode else {
+            let words =
+                format!("there is no mode {number}; they are SURETY_MODE_STEADY and SURETY_MODE_LONGEST");
+            return Err(Failure::invalid(words));
+        };
+        self.with(|ends| {
+            ends.station.set_mode(*mode);
+            Ok(())
+        })
+    }
+
     /// What happened so far.
     pub(crate) fn stats(&self) -> Result<Stats, Failure> {
         self.with(|ends| {
             Ok(match &ends.end {
-                End::Reader(reader) => Stats::of(&reader.stats(), reader.buffer()),
-                End::Writer(writer) => Stats::of(&writer.stats(), writer.buffer()),
+                End::Reader(reader) => Stats::of(&reader.stats(), reader.buffer(), &ends.station.rest()),
+                End::Writer(writer) => Stats::of(&writer.stats(), writer.buffer(), &ends.station.rest()),
             })
         })
     }

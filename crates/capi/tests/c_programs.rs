@@ -5,16 +5,22 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::mem::{offset_of, size_of};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use surety_kernel::block::BlockDevice;
 use surety_kernel::extents::pieces_of;
 use surety_kernel::mount::{DetachedMount, unmount};
 use surety_stream_c::{Contract, PAUSED, REPEATS, Stats};
 use tempfile::TempDir;
+
+const EBUSY: i32 = 16;
+const SIGKILL: i32 = 9;
 
 fn here(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
@@ -59,6 +65,8 @@ impl Place {
         let byte = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
         fs::write(place.file("film"), (0..300_007).map(byte).collect::<Vec<u8>>()).unwrap();
         fs::copy(place.file("film"), place.file("spoilt")).unwrap();
+        fs::copy(place.file("film"), place.file("changed")).unwrap();
+        fs::write(place.file("another"), (0..250_001).map(|at| !byte(at)).collect::<Vec<u8>>()).unwrap();
         place
     }
 
@@ -119,6 +127,8 @@ impl Place {
         assert!(fs::read(self.file("spoilt")).unwrap() == fs::read(self.file("film")).unwrap());
         self.check(program, "write", "written", "film");
         self.check(program, "threads", "film", "");
+        self.check(program, "modes", "film", "");
+        self.check(program, "changes", "changed", "another");
         let printed = self.check(program, "layout", "film", "");
         assert_eq!(printed.lines().collect::<BTreeSet<_>>(), layout().iter().map(String::as_str).collect());
     }
@@ -139,7 +149,7 @@ fn layout() -> Vec<String> {
     ]);
     let stats = fields!(Stats, "surety_stats", [
         size batches bytes worst_batch_ns worst_in_device_ns beyond_bound least_ahead under_runs waited_queue_ns waited_device_ns
-        waited_cpu_ns buffer syncs worst_sync_ns
+        waited_cpu_ns buffer syncs worst_sync_ns waited_serving_cpu_ns waited_page_cache_ns waited_metadata_ns rests rested_ns longest_rest_ns
     ]);
     // No field is left out above.
     assert_eq!((contract.len() - 1) * 8, size_of::<Contract>());
@@ -176,28 +186,73 @@ fn a_program_in_cpp11_with_the_archive() {
     assert!(printed.starts_with("observed\n") && printed.contains("no priority at the disk"), "{printed}");
 }
 
+/// A file system on a loop device below the place, with the film in it; `None`, said aloud: there are no such devices here.
+struct Disk {
+    backing: fs::File,
+    path: PathBuf,
+    _device: BlockDevice,
+}
+
+impl Disk {
+    fn below(place: &Place) -> Option<Disk> {
+        let (backing, path) = (fs::File::create_new(place.file("backing")).unwrap(), place.file("disk"));
+        backing.set_len(16 << 20).unwrap();
+        let mut mkfs = Command::new("mkfs.ext4");
+        mkfs.args(["-q", "-b", "4096", "-O", "^has_journal"]).arg(place.file("backing"));
+        let made = done(&mut mkfs)?;
+        assert!(made.status.success(), "{}", words(&made));
+        let backing = fs::File::options().read(true).write(true).open(place.file("backing")).unwrap();
+        let device = BlockDevice::on_file(&backing).map_err(|error| eprintln!("SKIPPED: {error}")).ok()?;
+        fs::create_dir(&path).unwrap();
+        DetachedMount::of_device(c"ext4", device.path()).unwrap().attach(&path).unwrap();
+        fs::copy(place.file("film"), path.join("film")).unwrap();
+        fs::File::open(path.join("film")).unwrap().sync_all().unwrap();
+        Some(Disk { backing, path, _device: device })
+    }
+}
+
+/// A program that reads and writes is killed: its process, its threads and the memory they had locked are gone, and nothing of its files is open, for
+/// what they are on can be unmounted.
+#[test]
+fn nothing_is_left_of_a_program_that_is_killed() {
+    let place = Place::new();
+    let Some(program) = place.c99() else { return };
+    let Some(disk) = Disk::below(&place) else { return };
+    let mut command = Command::new(&program);
+    command.arg("holds").arg(disk.path.join("film")).arg(disk.path.join("written"));
+    command.env("LD_LIBRARY_PATH", place.0.path()).stdout(Stdio::piped());
+    let mut killed = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(killed.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "holds\n");
+    let process = PathBuf::from(format!("/proc/{}", killed.id()));
+    let threads = || fs::read_dir(process.join("task")).map_or(0, Iterator::count);
+    assert!(threads() >= 2, "the one that serves the disk");
+    assert_eq!(unmount(&disk.path, false).unwrap_err().errno, EBUSY);
+    killed.kill().unwrap();
+    assert_eq!(killed.wait().unwrap().signal(), Some(SIGKILL));
+    assert!(!process.exists() && threads() == 0);
+    let journals = fs::read_dir("/run/surety").into_iter().flatten().flatten();
+    let of_it = |name: &str| name.split(|c: char| !c.is_ascii_digit()).any(|n| n == killed.id().to_string());
+    let left: Vec<_> =
+        journals.map(|entry| entry.file_name()).filter(|n| of_it(&n.to_string_lossy())).collect();
+    assert!(left.is_empty(), "{left:?}");
+    // The kernel ends the transfers of a ring behind the process.
+    let unmounted = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        unmount(&disk.path, false).is_ok()
+    });
+    assert!(unmounted, "something of it is still open");
+}
+
 /// A file on a loop device whose own file ends within it: EIO from there on, in C as well.
 #[test]
 fn a_program_on_a_device_that_fails() {
     const BAD: u64 = 40 * 4096;
     let place = Place::new();
     let Some(program) = place.c99() else { return };
-    let (backing, disk) = (fs::File::create_new(place.file("backing")).unwrap(), place.file("disk"));
-    backing.set_len(16 << 20).unwrap();
-    let mut mkfs = Command::new("mkfs.ext4");
-    mkfs.args(["-q", "-b", "4096", "-O", "^has_journal"]).arg(place.file("backing"));
-    let Some(made) = done(&mut mkfs) else { return };
-    assert!(made.status.success(), "{}", words(&made));
-    let backing = fs::File::options().read(true).write(true).open(place.file("backing")).unwrap();
-    let device = match BlockDevice::on_file(&backing) {
-        Ok(device) => device,
-        Err(error) => return eprintln!("SKIPPED: {error}"),
-    };
-    fs::create_dir(&disk).unwrap();
-    DetachedMount::of_device(c"ext4", device.path()).unwrap().attach(&disk).unwrap();
-    fs::copy(place.file("film"), disk.join("film")).unwrap();
+    let Some(Disk { backing, path: disk, _device }) = Disk::below(&place) else { return };
     let film = fs::File::open(disk.join("film")).unwrap();
-    film.sync_all().unwrap();
     let sector = pieces_of(&film).unwrap()[0].1;
     backing.set_len(sector * 512 + BAD).unwrap();
     drop(film);

@@ -17,9 +17,10 @@ use surety_report::{Report, table};
 
 use crate::exit::{Code, Failure};
 use crate::files;
-use crate::input::read_workload;
+use crate::input::{files_of, read_workload};
 use crate::session::Session;
 use surety_session::machine::this_machine;
+use surety_session::permission::unlocked;
 use surety_session::search::within;
 
 use crate::args::planning::PlanArgs;
@@ -53,6 +54,11 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     };
     let (planned, sets) = within(session, Some((args.search, &limit)), computed)?;
     let plan = &planned.plan;
+    // Of a machine that is only described nobody knows what may be locked there.
+    if args.cpu_count.is_none() && args.root_domains.is_empty() {
+        let privileges = MachineFacts::read(&session.kernel).privileges;
+        unlocked(plan, &workload, &privileges).iter().for_each(|note| session.note(note));
+    }
     let code = Code::of_refusals(&plan.refusals);
     if let Some(path) = &args.output {
         files::write(path, &planned_to_json(plan, &planned.claims, &planned.left))?;
@@ -109,6 +115,7 @@ fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> Result
     options.periods.clone_from(&args.periods);
     options.empirical_are_samples = args.samples;
     options.any_phase = args.any_phase;
+    options.files = files_of(workload)?.into();
     Ok(options.verified_by(workload, args.duration))
 }
 

@@ -123,6 +123,17 @@ fn planned(workload: &Workload, path: &Path) -> Result<Plan, Failure> {
         return Err(Failure::new(Code::BadInput, said)
             .help("plan this workload: `surety plan WORKLOAD --output PLAN`"));
     }
+    let models = surety_plan::streams::models_of(workload, &files_of(workload)?);
+    if plan.asked.is_some() && plan.models != models {
+        let differs = |file: &&String| plan.models.get(*file) != models.get(*file);
+        let file = plan.models.keys().chain(models.keys()).find(differs).map_or("", String::as_str);
+        let said = format!(
+            "{}: its streams were admitted to a disk as `{file}` described it then, and that file is another now",
+            path.display()
+        );
+        return Err(Failure::new(Code::BadInput, said)
+            .help("plan this workload: `surety plan WORKLOAD --output PLAN`, or take the file back as the plan has it (`models`)"));
+    }
     Ok(plan)
 }
 

@@ -5,10 +5,11 @@ mod disk;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use surety_device::power::ULTRASTAR_36Z15;
 use surety_kernel::clock;
 use surety_playout::{How, Mount, MountError, Plan, Served};
 use surety_report::table::cells;
-use surety_stream::{Cause, Contract, StationSettings, Stats};
+use surety_stream::{Cause, Contract, Mode, Rest, StationSettings, Waits};
 use surety_units::{Bytes, Nanos};
 
 use crate::args::{StreamArgs, StreamMountArgs, StreamVerb};
@@ -33,7 +34,7 @@ fn mount(args: &StreamMountArgs, session: &Session) -> Result<Code, Failure> {
         place: args.place.clone(),
         contract: Contract { buffer: args.buffer.map(|bytes| bytes.0), ..contract },
         is_shared: args.allow_others,
-        station: StationSettings::default(),
+        station: StationSettings { mode: args.mode.into(), ..StationSettings::default() },
     };
     // Given back when the mount is no more.
     let _prepared = disk::prepared(args, session)?;
@@ -57,11 +58,16 @@ fn mount(args: &StreamMountArgs, session: &Session) -> Result<Code, Failure> {
     }
     let (served, more) = mount.take_served();
     let trouble = mount.trouble();
+    // Only the longest batches are to leave it alone.
+    let rest = Some(mount.rest()).filter(|_| plan.station.mode == Mode::Longest);
     drop(mount);
     if session.json {
-        session.print_json(&document(args, &served, more))?;
+        session.print_json(&document(args, &served, more, rest.as_ref()))?;
     } else {
         session.print(&told(&served, more, session))?;
+        if let Some(rest) = rest.filter(|rest| rest.span.is_positive()) {
+            session.print(&format!("the mount {}\n", ULTRASTAR_36Z15.rested(&rest)))?;
+        }
     }
     match trouble {
         Some(why) => Err(Failure::new(Code::Machine, format!("the mount did not serve as it should: {why}"))),
@@ -152,8 +158,8 @@ fn row(one: &Served) -> Vec<String> {
             one.jumps.to_string(),
             stats.worst_batch.to_string(),
             stats.least_ahead.map_or(none, |bytes| Bytes(bytes).to_string()),
-            stats.under_runs.to_string(),
-            waited(stats),
+            stats.waits.under_runs.to_string(),
+            waited(&stats.waits),
         ]),
         How::Plainly { .. } => row.extend(["plain".to_owned(), bytes]),
         How::NotAtAll { .. } => row.extend(["not served".to_owned(), bytes]),
@@ -163,16 +169,16 @@ fn row(one: &Served) -> Vec<String> {
 }
 
 /// What the time of under-runs went for.
-fn waited(stats: &Stats) -> String {
+fn waited(waits: &Waits) -> String {
     let parts: Vec<String> = Cause::ALL
         .iter()
-        .filter(|cause| stats.waited_for(**cause).is_positive())
-        .map(|cause| format!("{} {}", stats.waited_for(*cause), cause.words()))
+        .filter(|cause| waits.of(**cause).is_positive())
+        .map(|cause| format!("{} {}", waits.of(*cause), cause.words()))
         .collect();
     if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
 }
 
-fn document(args: &StreamMountArgs, served: &[Served], more: u64) -> Value {
+fn document(args: &StreamMountArgs, served: &[Served], more: u64, rest: Option<&Rest>) -> Value {
     json!({
         "schema": "surety.stream-mount/1",
         "directory": args.directory.to_string_lossy(),
@@ -180,17 +186,20 @@ fn document(args: &StreamMountArgs, served: &[Served], more: u64) -> Value {
         "rate": args.rate.0,
         "files": served.iter().map(file).collect::<Vec<_>>(),
         "more_files": more,
+        "rest": rest.map(|rest| json!({
+            "count": rest.count,
+            "total_ns": rest.total.get(),
+            "longest_ns": rest.longest.get(),
+            "span_ns": rest.span.get(),
+        })),
     })
 }
 
 fn file(one: &Served) -> Value {
     let (level, caveats, stream) = match &one.how {
         How::Stream { level, caveats, buffer, stats } => {
-            let waited: BTreeMap<&str, i64> = WORDS
-                .iter()
-                .zip(Cause::ALL)
-                .map(|(word, cause)| (*word, stats.waited_for(cause).get()))
-                .collect();
+            let waited: BTreeMap<&str, i64> =
+                Cause::ALL.iter().map(|cause| (cause.key(), stats.waits.of(*cause).get())).collect();
             let stream = json!({
                 "buffer_bytes": buffer,
                 "batches": stats.batches,
@@ -198,7 +207,7 @@ fn file(one: &Served) -> Value {
                 "longest_batch_ns": stats.worst_batch.get(),
                 "longest_in_device_ns": stats.worst_in_device.get(),
                 "least_ahead_bytes": stats.least_ahead,
-                "under_runs": stats.under_runs,
+                "under_runs": stats.waits.under_runs,
                 "waited_ns": waited,
             });
             (level.to_string(), caveats.clone(), stream)
@@ -217,6 +226,3 @@ fn file(one: &Served) -> Value {
         "stream": stream,
     })
 }
-
-/// What of a document the causes of [`Cause::ALL`] are.
-const WORDS: [&str; 3] = ["other_streams", "device", "cpu"];

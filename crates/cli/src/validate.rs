@@ -5,14 +5,15 @@ use std::path::Path;
 
 use serde_json::json;
 use surety_host::Bindings;
+use surety_model::activation::first_tick;
 use surety_model::platform::{Overheads, Platform, PlatformChanges, Topology};
 use surety_model::record::Record;
 use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_report::table::{cells, led};
 use surety_reproduce::validation::{
-    Beside, Condition, Counts, Figures, HOST, Kept, Kernel, NotCompared, Placement, Row, SCHEMA, Scenario,
-    Unit, figures_of, judged, note_again, note_counters, shown_beside, without_use,
+    Counts, Figures, HOST, Kept, Kernel, NotCompared, Placement, Row, SCHEMA, Scenario, Unit, figures_of,
+    judged, note_counters, shown_beside, without_use,
 };
 use surety_session::{Means, worlds};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -24,11 +25,11 @@ use crate::files;
 use crate::input::files_of;
 use crate::session::Session;
 
-mod again;
 mod builds;
 mod chosen;
 mod host;
 mod page;
+mod traced;
 
 use self::chosen::chosen;
 
@@ -61,7 +62,7 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
                 true => host::run_missing(args, session, &chosen, &mut file)?,
                 false => {
                     run_missing(args, session, kernel, &chosen, &mut file)?;
-                    again::run_missing(args, session, kernel, &chosen, &mut file)?;
+                    traced::run_missing(args, session, kernel, &chosen, &mut file)?;
                 }
             }
         }
@@ -72,7 +73,6 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
         }
         for scenario in &chosen {
             let kept = file.scenarios.get(&scenario.title);
-            unfit.extend(kept.into_iter().flat_map(|kept| again::not_compared(scenario, kernel, kept)));
             match kept.map(|kept| beside_kernel(args, session, &simulator, (scenario, kernel, kept))) {
                 Some(Ok(found)) => rows.extend(found),
                 Some(Err(NotBeside::Failed(failure))) => return Err(failure),
@@ -139,64 +139,57 @@ fn beside_kernel(
         warm_up: kept.warm_up,
         ..options(args, session, cpus, scenario).map_err(NotBeside::Failed)?
     };
-    let simulated = |workload: &Workload, machine: &Platform, options: &RunOptions| {
-        simulated(simulator, (scenario, workload), machine, options)
+    // Ticks come where they did, whatever else is drawn.
+    let ticking = |machine: &Platform| {
+        let tick_phase = Some(first_tick(machine, kept.seed));
+        Platform { tick_phase, ..machine.clone() }
     };
-    let rows =
-        compared((scenario, kernel, kept), (&machine, &options), simulated).map_err(|why| match why {
-            // The list is what the simulator has to play.
-            why if scenario.is_listed || why == WorldError::Interrupted => NotBeside::Failed(why.into()),
-            why => NotBeside::Unfit(why.to_string()),
-        })?;
+    let machine = ticking(&machine);
+    let traced = kept.traced.as_ref().map(|traced| ticking(&traced.machine));
+    let simulated = |workload: &Workload, on: &dyn Fn(&Platform) -> Platform, options: &RunOptions| {
+        let machines = (on(&machine), traced.as_ref().map(on));
+        simulated(simulator, (scenario, workload), machines, options)
+    };
+    let rows = compared((scenario, kernel, kept), &options, simulated).map_err(|why| match why {
+        // The list is what the simulator has to play.
+        why if scenario.is_listed || why == WorldError::Interrupted => NotBeside::Failed(why.into()),
+        why => NotBeside::Unfit(why.to_string()),
+    })?;
     if rows.is_empty() && !scenario.is_listed {
         return Err(NotBeside::Unfit("nothing of it has a figure that is compared".to_owned()));
     }
     Ok(rows)
 }
 
-/// The figures of a workload of a scenario, simulated on a machine.
+/// The figures of a workload of a scenario, simulated on a machine, and of where its threads are placed on that of the traced run.
 fn simulated(
     simulator: &worlds::Worlds<'_>,
     (scenario, workload): (&Scenario, &Workload),
-    machine: &Platform,
+    (machine, traced): (Platform, Option<Platform>),
     options: &RunOptions,
 ) -> Result<Vec<Figures>, WorldError> {
-    if scenario.cpus == 1 {
-        return Ok(figures_of(&simulator.run_on(machine, 0, workload, options, &scenario.title)?, None));
+    let mut figures = figures_of(&simulator.run_on(&machine, 0, workload, options, &scenario.title)?);
+    if let Some(machine) = traced {
+        let cpus = options.cpus.unwrap_or(CpuSet::first(machine.cpus));
+        let mut placement = Placement::of(&scenario.workload, machine.topology, cpus);
+        simulator.run_on_traced(&machine, 0, (workload, options), &mut placement)?;
+        figures.extend(placement.figures());
     }
-    let cpus = options.cpus.unwrap_or(CpuSet::first(machine.cpus));
-    let mut placement = Placement::of(&scenario.workload, machine.topology, cpus);
-    let record = simulator.run_on_traced(machine, 0, (workload, options), &mut placement)?;
-    Ok(figures_of(&record, Some(placement)))
+    Ok(figures)
 }
 
-/// The figures of a scenario on a kernel beside those of its simulation, and of the runs that show causes.
+/// The figures of a scenario on a kernel beside those of its simulation, and of those that show causes.
 fn compared(
     (scenario, kernel, kept): (&Scenario, &str, &Kept),
-    (machine, options): (&Platform, &RunOptions),
-    simulated: impl Fn(&Workload, &Platform, &RunOptions) -> Result<Vec<Figures>, WorldError>,
+    options: &RunOptions,
+    simulated: impl Fn(&Workload, &dyn Fn(&Platform) -> Platform, &RunOptions) -> Result<Vec<Figures>, WorldError>,
 ) -> Result<Vec<Row>, WorldError> {
-    let as_run = |machine: &Platform, options: &RunOptions| {
-        let (machine, cpus) = alone(machine, kept.cpus);
-        simulated(&scenario.workload, &machine, &RunOptions { cpus: Some(cpus), ..options.clone() })
-    };
-    let plain = simulated(&scenario.workload, machine, options)?;
-    let traced = match kept.under(Condition::Traced).filter(|_| scenario.cpus > 1) {
-        Some((_, machine)) => Some(as_run(machine, options)?),
-        None => None,
-    };
-    let mut rows = judged((scenario, kernel, kept), &plain, traced.as_deref());
+    let plain = simulated(&scenario.workload, &Platform::clone, options)?;
+    let mut rows = judged(scenario, kernel, kept, &plain);
     for beside in shown_beside(&rows) {
-        if let Beside::Kernel(condition) = beside {
-            let Some((again, machine)) = kept.under(condition) else { continue };
-            let options = RunOptions { seed: condition.seed(kept.seed), ..options.clone() };
-            let simulated = as_run(machine, &options)?;
-            note_again(&mut rows, beside, (scenario, kernel), ((again, machine), &simulated));
-            continue;
-        }
         let Some(workload) = beside.with(&scenario.text) else { continue };
-        let options = RunOptions { warm_up: options.warm_up + beside.later(), ..options.clone() };
-        note_counters(&mut rows, beside, &simulated(&workload, &beside.on(machine), &options)?);
+        let found = simulated(&workload, &|machine| beside.on(machine), &beside.options(options))?;
+        note_counters(&mut rows, beside, &found);
     }
     Ok(rows)
 }
@@ -286,7 +279,7 @@ fn run_missing(
                     Ok(record) => {
                         kept.machine.clone_from(&record.in_force.machine);
                         kept.environment = own_environment(&record);
-                        kept.runs = vec![figures_of(&record, None)];
+                        kept.runs = vec![figures_of(&record)];
                     }
                     Err(WorldError::Interrupted) => return Err(WorldError::Interrupted.into()),
                     Err(why) => kept.unfit = Some(why.to_string()),
@@ -405,7 +398,7 @@ fn divided(platform: &PlatformChanges, cpus: u32) -> Option<Topology> {
 fn value(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Percent => format!("{value:.2} %"),
-        Unit::PerSecond => format!("{value:.2} a second"),
+        Unit::PerSecond => format!("{value:.2} /s"),
         Unit::Nanoseconds if value >= Nanos::MAX.get() as f64 => "never".to_owned(),
         Unit::Nanoseconds => format!("{:.3} ms", value / 1e6),
     }
@@ -442,8 +435,6 @@ fn document(rows: &[Row], unfit: &[NotCompared]) -> serde_json::Value {
     let row = |row: &Row| {
         let mut value = json!(row);
         value["is_time"] = json!(row.unit == Unit::Nanoseconds);
-        value["counter"] = json!(row.counter.map(|counter| counter.simulated));
-        value["counter_measured"] = json!(row.counter.and_then(|counter| Some(counter.measured?.0)));
         value["agrees"] = json!(row.agrees());
         value["shown"] = json!(row.shown());
         value

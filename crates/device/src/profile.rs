@@ -34,8 +34,10 @@ use crate::hdd::Hdd;
 use crate::model::Model;
 use crate::virtio::Virtio;
 use surety_model::source::{Diagnostic, Diagnostics, nearest};
+use surety_units::Nanos;
 
 use keys::keys;
+use quantity::{DISK_MAX, Size, Time};
 pub use show::{Line, capacity, list, show};
 
 /// What a device is made from.
@@ -58,7 +60,16 @@ pub struct Profile {
     pub about: String,
     /// Where its numbers are from.
     pub sources: Vec<String>,
+    /// Where it was measured: of the reads that were made one at a time the one that took longest, as against what the model takes at most.
+    pub slowest_read: Option<SlowestRead>,
     pub device: Device,
+}
+
+/// A read that was made alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowestRead {
+    pub sectors: u64,
+    pub took: Nanos,
 }
 
 /// A model: its word, what it is, and what reads its keys.
@@ -137,6 +148,14 @@ struct Head {
     model: Spanned<String>,
     about: String,
     sources: Vec<String>,
+    slowest_read: Option<SlowestReadKeys>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SlowestReadKeys {
+    bytes: Size<DISK_MAX>,
+    took: Time<3600>,
 }
 
 impl Profile {
@@ -149,10 +168,13 @@ impl Profile {
     /// The profile of a disk's `model`: of a file among texts by their paths, or one of ours.
     ///
     /// # Errors
-    /// What is wrong with the file; no such model, with the nearest and what there is.
+    /// What is wrong with the file, or that it is not there; no such model, with the nearest and what there is.
     pub fn of_model(model: &str, files: &BTreeMap<String, String>) -> Result<Profile, String> {
         if let Some(read) = Profile::among(model, files) {
             return read.map_err(|wrong| wrong.to_string());
+        }
+        if Profile::is_file(model) {
+            return Err(format!("its profile `{model}` was not given; keep it beside the workload"));
         }
         Profile::named(model).ok_or_else(|| {
             let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
@@ -197,7 +219,9 @@ impl Profile {
             })?;
             let device = (row.read)(text, open)?;
             let (model, name) = (row.word, name.to_owned());
-            Ok(Profile { name, model, about: head.about, sources: head.sources, device })
+            let slowest_read =
+                head.slowest_read.map(|read| SlowestRead { sectors: read.bytes.0, took: read.took.0 });
+            Ok(Profile { name, model, about: head.about, sources: head.sources, slowest_read, device })
         };
         read().map_err(|wrong| Diagnostics::one(file, text, wrong))
     }
@@ -229,6 +253,20 @@ impl Profile {
         files.get(file).map(|text| Profile::of_file(file, file, text, &mut open))
     }
 
+    /// Of texts by their paths those that the profile of a disk's `model` is made from; none of one of ours.
+    pub fn texts_of(model: &str, files: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let Some(text) = files.get(model) else { return BTreeMap::new() };
+        let mut found = BTreeMap::from([(model.to_owned(), text.clone())]);
+        let mut open = |path: &str| {
+            let text = files.get(path).ok_or_else(|| "it is not there".to_owned())?;
+            found.insert(path.to_owned(), text.clone());
+            Ok(text.clone())
+        };
+        // What is wrong with it is told by whoever reads it.
+        drop(Profile::of_file(model, model, text, &mut open));
+        found
+    }
+
     /// A profile of a drive that DiskSim describes.
     pub fn of_drive(drive: crate::disksim::Drive) -> Profile {
         Profile {
@@ -236,6 +274,7 @@ impl Profile {
             model: "hdd",
             about: format!("the drive {} as DiskSim describes it", drive.name),
             sources: vec!["DiskSim parameter files".to_owned()],
+            slowest_read: None,
             device: Device::Hdd(Box::new(drive.parameters)),
         }
     }

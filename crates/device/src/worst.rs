@@ -19,11 +19,11 @@ mod least;
 
 use std::ops::Range;
 
-use surety_units::{Nanos, Rate};
+use surety_units::{Bytes, Nanos, Rate};
 
 use crate::fixed::{self, transfer};
 use crate::model::SECTOR;
-use crate::profile::{Device, Profile};
+use crate::profile::{Device, Profile, SlowestRead};
 use crate::virtio;
 
 pub use least::Least;
@@ -132,11 +132,29 @@ impl Profile {
     /// writes unless [`Writes::overlap`] says so.
     ///
     /// # Errors
-    /// Why there is no bound, in words.
+    /// Why there is no bound, in words: of its model, or since the device it was measured on took longer than its model may.
     pub fn worst(&self, asked: &Asked) -> Result<Worst, String> {
         if asked.range.is_empty() || asked.range.end > self.sectors() {
             return Err(format!("{} has no sectors {:?}", self.name, asked.range));
         }
+        if let Some(SlowestRead { sectors, took }) = self.slowest_read {
+            // It was anywhere on the device.
+            let longest = asked.longest.max(u32::try_from(sectors).unwrap_or(u32::MAX));
+            let anywhere = Asked { range: 0..self.sectors(), longest, writes: None };
+            let most = self.of_model_alone(&anywhere)?.read.of(sectors * SECTOR);
+            if took > most {
+                return Err(format!(
+                    "its profile {} was measured, and a read of {} made alone took {took}, which its model has done within {most}: nothing bounds how long it takes",
+                    self.name,
+                    Bytes(sectors * SECTOR)
+                ));
+            }
+        }
+        self.of_model_alone(asked)
+    }
+
+    /// The same, whatever was measured.
+    fn of_model_alone(&self, asked: &Asked) -> Result<Worst, String> {
         match &self.device {
             Device::Fixed(parameters) => Ok(of_fixed(parameters)),
             Device::Hdd(parameters) => Ok(hdd::worst(parameters, asked)),

@@ -7,6 +7,7 @@ use surety_device::characterise::{
     Fitted, Measured, Origin, Part, Plan, Row, SECTORS_MIN, Scope, Step, compare, fit, rehearse,
 };
 use surety_device::profile::{Device, Profile};
+use surety_device::worst::Asked;
 use surety_device::{Op, hdd};
 use surety_units::Nanos;
 
@@ -58,6 +59,24 @@ fn a_fixed_device_is_found_again_exactly() {
     assert_eq!((found.read, found.write, found.flush, found.rate.0), (ten, ten, ten, 0));
     assert_eq!((found.lanes, found.depth), (64, 64), "{}", fitted.text);
     follows(&rows, &[]);
+}
+
+/// A guarantee is given on a profile of a device that never took longer than its model may, and refused, with the read that tells it, on one of a device that
+/// did once: of a virtual disk's tail no model knows.
+#[test]
+fn a_read_beyond_the_model_leaves_no_guarantee() {
+    let asked = |profile: &Profile| Asked { range: 0..profile.sectors(), longest: 256, writes: None };
+    let mut measured = measured(&Profile::named("null").unwrap(), 10, false);
+    let fitted = fit(&measured, &origin()).unwrap();
+    assert!(fitted.text.contains("took = \"10us\" }"), "{}", fitted.text);
+    assert!(fitted.profile.worst(&asked(&fitted.profile)).is_ok());
+    let random = measured.groups.iter_mut().find(|group| group.part == Part::Random).unwrap();
+    random.samples[7].completed += Nanos::from_millis(5);
+    let fitted = fit(&measured, &origin()).unwrap();
+    let why = fitted.profile.worst(&asked(&fitted.profile)).unwrap_err();
+    assert!(why.contains("a read of 4KiB made alone took 5.010 ms"), "{why}");
+    let turning = again("hdd-2004", 60, false).2.profile;
+    assert!(turning.worst(&asked(&turning)).is_ok(), "{:?}", turning.slowest_read);
 }
 
 /// One request at a time and a rate, as `scsi_debug` with a delay behind a slow bus.

@@ -38,6 +38,7 @@ fn plan() -> Plan {
         streams: Vec::new(),
         disks: Vec::new(),
         asked: None,
+        models: std::collections::BTreeMap::new(),
         refusals: Vec::new(),
     }
 }

@@ -13,6 +13,7 @@ use surety_units::{CpuId, Nanos, Tid};
 
 use crate::program_threads::{ProgramThreads, SeenProgram};
 use crate::recorder::{PageFile, RawTrace};
+use crate::streams::Requests;
 
 /// What a trace shows.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Decoded {
     pub programs_seen: Vec<SeenProgram>,
     /// What each thread ran inside the window, of jobs or not.
     pub runs: BTreeMap<Tid, Nanos>,
+    /// Those of streams.
+    pub requests: Requests,
     /// Where it comes from, in words.
     pub source: &'static str,
 }
@@ -36,6 +39,7 @@ impl Default for Decoded {
             quality: None,
             programs_seen: Vec::new(),
             runs: BTreeMap::new(),
+            requests: Requests::default(),
             source: "none",
         }
     }
@@ -84,6 +88,7 @@ impl JobSink for Windowed {
 struct Both<'a> {
     jobs: JobBuilder<Windowed>,
     program_threads: ProgramThreads,
+    requests: Requests,
     observer: Option<&'a mut dyn Observer>,
 }
 
@@ -91,6 +96,7 @@ impl TraceSink for Both<'_> {
     fn event(&mut self, event: &Event<'_>) {
         self.jobs.event(event);
         self.program_threads.event(event);
+        self.requests.event(event);
         if let Some(observer) = &mut self.observer {
             observer.event(event);
         }
@@ -105,14 +111,16 @@ pub(crate) fn decode(
 ) -> Result<Decoded, String> {
     let observer = observer.wants_events().then_some(observer);
     let sink = Windowed { window: program_threads.window(), ..Windowed::default() };
-    let mut both = Both { jobs: JobBuilder::into_sink(sink), program_threads, observer };
+    let (jobs, requests) = (JobBuilder::into_sink(sink), Requests::default());
+    let mut both = Both { jobs, program_threads, requests, observer };
     let summary = read_raw(raw, &mut both)?;
     let (Windowed { histories, runs, .. }, _) = both.jobs.end();
     let histories = histories.finish();
     let lost = summary.lost.max(raw.lost());
     let quality = quality(summary.delivered, lost, &histories);
     let programs_seen = both.program_threads.finish();
-    Ok(Decoded { histories, quality: Some(quality), programs_seen, runs, source: "tracefs" })
+    let requests = both.requests;
+    Ok(Decoded { histories, quality: Some(quality), programs_seen, runs, requests, source: "tracefs" })
 }
 
 /// Passes a recording's events to a sink; the error is one sentence.

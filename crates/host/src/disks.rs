@@ -561,6 +561,7 @@ mod tests {
             wbt: None,
             journal: None,
             read_ahead: None,
+            best_effort: None,
             group: None,
             tunables: Default::default(),
             faults: Vec::new(),

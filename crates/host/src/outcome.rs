@@ -135,9 +135,13 @@ impl Outcome<'_> {
         environment.insert("overheads".to_owned(), overheads::in_words(&prepared.overheads));
         environment.extend(prepared.disks.environment(self.kernel));
         environment.extend(prepared.devices.environment(self.workload));
-        environment.extend(streams::environment(self.workload, &self.window, |index| {
-            runs_of_stream(&self.results, index)
-        }));
+        let runs_of = |index| runs_of_stream(&self.results, index);
+        environment.extend(streams::environment(
+            self.workload,
+            &self.window,
+            &self.decoded.requests,
+            runs_of,
+        ));
         environment.extend(prepared.starts.environment());
         environment.extend(prepared.groups.iter().flat_map(ControlGroups::in_words));
         environment.insert("trace".to_owned(), self.decoded.source.to_owned());

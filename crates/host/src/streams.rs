@@ -7,7 +7,9 @@
 
 mod ahead;
 mod recorder;
+mod requests;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,6 +17,7 @@ use std::thread::JoinHandle;
 use surety_kernel::clock;
 use surety_kernel::files::{evict, reopen_direct};
 use surety_model::event::{Span, SpanFate, SpanMarker};
+use surety_model::playout::{Inside, Waits};
 use surety_model::record::{ActivityRecord, Caveat, StreamAccess, StreamThread, level_of, stream_record};
 use surety_model::workload::{BatchMode, Direction, Stream, StreamFile, Workload, release_of};
 use surety_model::world::WorldError;
@@ -31,6 +34,7 @@ use crate::window::{Gate, Window};
 pub(crate) use ahead::Stations;
 use ahead::{Ahead, Fetched};
 use recorder::Recorder;
+pub(crate) use requests::Requests;
 
 /// More accesses than this in one run are not kept.
 const ACCESSES_MAX: i128 = 10_000_000;
@@ -377,13 +381,17 @@ fn found(path: &str, block: u64, wants_direct: bool) -> Result<(BlockFile, bool,
 pub(crate) fn environment<'r>(
     workload: &Workload,
     window: &Window,
+    requests: &Requests,
     runs_of: impl Fn(usize) -> Vec<&'r StreamRun>,
 ) -> Vec<(String, String)> {
+    let all: Vec<&StreamRun> = (0..workload.streams.len()).flat_map(&runs_of).collect();
+    let told = told_by(requests, &all);
     let of = |(index, stream): (usize, &Stream)| {
         let runs = runs_of(index);
         let fetched: Vec<&Fetched> = runs.iter().filter_map(|run| run.fetched.as_ref()).collect();
         let level = level_of(stream, &parts(&runs, window)).map(|(_, words)| words);
-        let way = ahead::described(&fetched, level).unwrap_or_else(|| {
+        let waits: Vec<Waits> = fetched.iter().map(|each| each.waits(&told)).collect();
+        let way = ahead::described(&fetched, level, &waits).unwrap_or_else(|| {
             let is_direct = runs.iter().all(|run| run.is_direct);
             let way = match is_direct {
                 true => "past the page cache",
@@ -394,6 +402,20 @@ pub(crate) fn environment<'r>(
         (format!("stream {}", stream.name), way)
     };
     workload.streams.iter().enumerate().map(of).collect()
+}
+
+/// What a trace tells of the time of batches in the kernel, by the thread that moved them and the instant at which it handed them over.
+type Told = BTreeMap<(Tid, Nanos), Inside>;
+
+fn told_by(requests: &Requests, runs: &[&StreamRun]) -> Told {
+    let mut batches: BTreeMap<Tid, Vec<_>> = BTreeMap::new();
+    for fetched in runs.iter().filter_map(|run| run.fetched.as_ref()) {
+        batches.entry(fetched.served_by).or_default().extend_from_slice(&fetched.batches);
+    }
+    let of = |(tid, batches): (Tid, Vec<_>)| {
+        requests.inside(tid, &batches).into_iter().map(move |(at, inside)| ((tid, at), inside))
+    };
+    batches.into_iter().flat_map(of).collect()
 }
 
 /// The record of a stream from what its threads did.

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 
 use crate::error::{KernelError, Operation, check};
 use crate::pages::PAGE;
@@ -53,6 +53,9 @@ const INLINE: u32 = 1 << 9;
 const TAIL: u32 = 1 << 10;
 const UNWRITTEN: u32 = 1 << 11;
 
+/// In words, whoever says it.
+pub const ENCRYPTED_WORDS: &str = "encrypted by its file system";
+
 /// A piece of a file that lies in one piece on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
@@ -73,7 +76,7 @@ impl Extent {
     /// What keeps a direct access from going to the device's bytes as they are, in words.
     pub fn oddity(&self) -> Option<&'static str> {
         let table = [
-            (ENCRYPTED, "encrypted by its file system"),
+            (ENCRYPTED, ENCRYPTED_WORDS),
             (INLINE | TAIL | NOT_ALIGNED, "kept within metadata of its file system"),
             (ENCODED, "compressed by its file system"),
             (NOT_ALLOCATED_YET, "not on its device yet"),
@@ -144,6 +147,12 @@ pub fn pieces_of(file: &File) -> Option<Vec<(u64, u64)>> {
     Some(pieces)
 }
 
+/// Whether a file is encrypted by its file system (`STATX_ATTR_ENCRYPTED`): ext4 does not say so of its extents.
+pub fn is_encrypted(file: &File) -> bool {
+    let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
+    told.is_ok_and(|told| told.stx_attributes.contains(StatxAttributes::ENCRYPTED))
+}
+
 /// What offsets and lengths of direct access to a file are multiples of, as its file system says; a page where it says nothing
 /// (before Linux 6.1). `None`: it has no direct access.
 pub fn direct_alignment(file: &File) -> Option<u64> {
@@ -177,6 +186,24 @@ mod tests {
         holed.write_all_at(&[7; 4096], 1 << 20).unwrap();
         assert_eq!(pieces_of(&holed), None);
         assert!(direct_alignment(&file).is_none_or(|alignment| alignment.is_power_of_two()));
+    }
+
+    /// What a file system may say of an extent, each flag alone and with those that come with it.
+    #[test]
+    fn what_is_not_read_as_it_lies_is_said() {
+        let said = |flags| Extent { logical: 0, physical: 0, length: 4096, flags }.oddity();
+        let plain = [0, LAST, UNWRITTEN, 1 << 12, 1 << 13];
+        assert!(plain.iter().all(|flags| said(*flags).is_none()), "last, unwritten, merged, shared");
+        for (flags, words) in [
+            (INLINE | NOT_ALIGNED | LAST, "kept within metadata"),
+            (TAIL | NOT_ALIGNED, "kept within metadata"),
+            (ENCODED | LAST, "compressed"),
+            (ENCODED | ENCRYPTED, "encrypted"),
+            (NOT_ALLOCATED_YET | UNKNOWN, "not on its device yet"),
+            (UNKNOWN, "at a place that its file system does not say"),
+        ] {
+            assert!(said(flags).is_some_and(|said| said.starts_with(words)), "{flags:#x}: {:?}", said(flags));
+        }
     }
 
     /// Each second page is a hole, so there are more pieces than are asked for at a time.

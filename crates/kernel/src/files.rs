@@ -127,6 +127,21 @@ pub fn evict(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
+/// Waits until what of a part of a file is in the page cache alone is at its device (`sync_file_range(2)`); its length and place are not brought there.
+///
+/// # Errors
+/// EIO, ENOSPC of the writing.
+pub fn write_back(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    let [offset, length] = [offset, length].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+    let all =
+        libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: numbers alone are handed over.
+    match unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, all) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Waits until all that was written to the file system of an open file or directory is on its disk.
 pub fn sync_file_system(of: &File) -> io::Result<()> {
     Ok(rustix::fs::syncfs(of)?)

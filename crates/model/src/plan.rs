@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use surety_stats::random::stream_of;
-use surety_units::{Bandwidth, Bytes, CpuSet, Nanos};
+use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Rate};
 
 use crate::platform::{FairServer, Platform};
 use crate::promise::Promise;
@@ -30,6 +30,9 @@ pub struct Plan {
     /// interrupts. None without streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
+    /// Texts of the files that those disks name as models, by their paths.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, String>,
     /// Promises no reservation was found for.
     pub refusals: Vec<Refusal>,
 }
@@ -92,19 +95,23 @@ pub struct PlannedDisk {
     pub wbt: Option<Nanos>,
     /// Tunables of the I/O scheduler, in the units of the kernel's files.
     pub tunables: BTreeMap<String, u64>,
+    /// What best effort keeps of it in the long run, all of it together, at worst; `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_effort: Option<Rate>,
     /// Why each of those is as it is that the plan sets and the workload does not.
     pub because: Vec<String>,
 }
 
 impl PlannedDisk {
-    /// What it is set to, as in a workload file.
+    /// What it is set to, as in a workload file, and what it leaves.
     pub fn in_words(&self) -> String {
         let mut words = vec![format!("scheduler {}", self.scheduler)];
         words.extend(self.depth.map(|depth| format!("depth {depth}")));
         words.extend(self.request.map(|request| format!("request {request}")));
         words.extend(self.wbt.map(|target| format!("wbt {target}")));
         words.extend(self.tunables.iter().map(|(name, value)| format!("{name} {value}")));
-        words.join(", ")
+        let kept = self.best_effort.map(|rate| format!("; best effort keeps {rate} at worst"));
+        words.join(", ") + &kept.unwrap_or_default()
     }
 
     /// Sets a disk as planned.

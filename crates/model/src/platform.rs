@@ -238,6 +238,10 @@ pub struct Platform {
     /// begins as the first realtime thread is made. A state of a machine.
     #[serde(skip)]
     pub realtime_period_left: Option<Nanos>,
+    /// Whether chance decides, on a tick of several CPUs, which of them read `jiffies` before the first one has counted it, as where virtual CPUs take turns: such
+    /// a CPU finds its balancing not due yet. Else none does. A state of a machine.
+    #[serde(skip)]
+    pub ticks_by_chance: bool,
     /// Whether realtime threads that throttling stops run on as fair threads of nice 0 until it lets them go on. No kernel does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub realtime_demoted: bool,
@@ -255,10 +259,6 @@ pub struct Platform {
     /// What reservations that reclaim get.
     #[serde(default)]
     pub reclaiming: Reclaiming,
-    /// What each CPU's account of bookings (`this_bw` of its `dl_rq`) has of reservations that are no more. It counts as asleep, so that
-    /// much more is reclaimed; rebuilding root domains counts `total_bw` and `extra_bw` anew and leaves it. A state of a machine.
-    #[serde(skip)]
-    pub stale_bandwidth: Option<Bandwidth>,
     /// What drives modelled disks.
     #[serde(default, skip_serializing_if = "DiskDriver::is_of_disk")]
     pub disk_driver: DiskDriver,
@@ -348,13 +348,13 @@ impl Platform {
             ext_server: None,
             realtime_limit: None,
             realtime_period_left: None,
+            ticks_by_chance: false,
             realtime_demoted: false,
             bandwidth_inheritance: false,
             round_robin_slice: Nanos::from_millis(100),
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             deadline_unlimited: false,
             reclaiming: Reclaiming::ToCap,
-            stale_bandwidth: None,
             other_cpus: 0,
             disk_driver: DiskDriver::OfDisk,
             memory: None,

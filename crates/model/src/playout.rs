@@ -6,11 +6,13 @@
 
 mod ledger;
 mod turns;
+mod waits;
 
 use std::fmt;
 
 pub use ledger::Ledger;
 pub use turns::{Candidate, Pace, Rest, Served, Turn, Want};
+pub use waits::{Batch, Cause, Inside, Through, UnderRun, Waits};
 
 use surety_units::{Nanos, Rate};
 

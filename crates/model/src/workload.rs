@@ -268,6 +268,8 @@ pub struct Disk {
     pub request: Option<Bytes>,
     /// Writes of the page cache that its queue has at a time follow latencies of reads against this target (`blk-wbt`); 0: no such limit; `None`: as it is.
     pub wbt: Option<Nanos>,
+    /// What a plan keeps for best effort, all of it together, in the long run; `None`: what the plan keeps by itself.
+    pub best_effort: Option<Rate>,
     /// Whether the file system that is made for the run has a journal.
     pub journal: Option<bool>,
     /// The disk of the host on which it is a virtual machine's, with the size of `make`.

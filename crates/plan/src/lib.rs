@@ -29,6 +29,7 @@ pub mod tested;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::alternatives::Alternative;
 use surety_analysis::cbs::Fineness;
@@ -73,6 +74,8 @@ pub struct PlanOptions {
     pub any_phase: bool,
     /// The modes of work that the workload declares in its order, by task ([`PlanOptions::with_modes`]).
     pub modes: BTreeMap<String, ModeFit>,
+    /// Texts of the files that disks of the workload name as models, by these names ([`surety_model::world::RunOptions::files`]).
+    pub files: Arc<BTreeMap<String, String>>,
 }
 
 /// Ends searches early when it is set from outside: what was found by then is planned. It is no part of the request.
@@ -152,6 +155,7 @@ impl PlanOptions {
             search: SearchLimit::default(),
             any_phase: false,
             modes: BTreeMap::new(),
+            files: Arc::default(),
         }
     }
 
@@ -307,6 +311,7 @@ fn planned(
         streams: Vec::new(),
         disks: Vec::new(),
         asked: None,
+        models: BTreeMap::new(),
         refusals: Vec::new(),
     };
     let mut refused: Vec<(String, Promise, refusal::Refused)> = Vec::new();
@@ -329,16 +334,25 @@ fn planned(
     }
     let fronts = set.fronts();
     let threads = set.named_threads();
-    let streams = streams::plan_streams(workload, &options.platform, &threads);
-    (plan.streams, plan.disks, plan.asked) = (streams.streams, streams.disks, streams.asked);
+    let ground = streams::Ground { workload, platform: &options.platform, files: &options.files };
+    let streams = streams::plan_streams(&ground, &threads);
+    (plan.streams, plan.disks) = (streams.streams, streams.disks);
+    (plan.asked, plan.models) = (streams.asked, streams.models);
     refused.extend(streams.refused);
     let threads_wanted = set.threads_wanted();
     let (claims, left) = set.finish(&mut plan);
     let is_other = |kind: ActivityKind| !kind.is_planned() && kind != ActivityKind::Stream;
     for activity in workload.activities().into_iter().filter(|activity| is_other(activity.kind)) {
         for promise in activity.promises {
-            let because = format!("not planned by this version: promises about a {}", activity.kind);
-            refused.push((activity.name.to_owned(), *promise, refusal::Refused::plainly(because)));
+            let why = match activity.kind {
+                ActivityKind::Load => {
+                    streams::best_effort::objection(workload, &plan.disks, activity.name, promise)
+                }
+                kind => Some(refusal::Refused::plainly(format!(
+                    "not planned by this version: promises about a {kind}"
+                ))),
+            };
+            refused.extend(why.map(|why| (activity.name.to_owned(), *promise, why)));
         }
     }
     let infeasible = refused.iter().map(|(_, _, why)| why.infeasible).collect();

@@ -111,8 +111,9 @@ fn a_refused_promise_is_none() {
     for (keys, promise) in [(PLAIN, "'late == 0'"), (WRITING, "['late == 0', 'rate >= 1MB/s']")] {
         let (_, without) = kept(&workload(&hogs(keys)));
         let (_, movie) = kept(&workload(&hogs(&format!("{keys}promise = {promise}\n"))));
-        // Its thread is still counted as one that may be guaranteed, so two batches at a time may not be for the movie.
         assert_eq!(beside(&movie), beside(&without), "{keys}{promise}");
+        // Its thread is fair, and takes nothing of the CPUs before those of the movie.
+        assert_eq!(movie.reservation, without.reservation, "{keys}{promise}");
     }
 }
 

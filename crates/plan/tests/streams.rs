@@ -4,6 +4,8 @@
 //! A few runs of each kind are always made; a hundred of each with
 //! `cargo test -p surety-plan --test streams -- --ignored --nocapture`, which prints both.
 
+use std::collections::BTreeMap;
+
 use surety_analysis::streams::{Admission, Floors, admit, nearest};
 use surety_model::formats::toml;
 use surety_model::platform::Platform;
@@ -117,7 +119,8 @@ fn workload(mix: &Mix, seed: u64) -> Workload {
 
 fn admission(workload: &Workload) -> Admission {
     let platform = Platform::linux_6_18(2);
-    let disk = terms(workload, &workload.disks[0], &platform, |_| true).unwrap_or_else(|why| panic!("{why}"));
+    let disk = terms(workload, &workload.disks[0], (&platform, &BTreeMap::new()), |_| true)
+        .unwrap_or_else(|why| panic!("{why}"));
     let demands: Vec<_> = workload.streams.iter().map(demand).collect();
     admit(&demands, &disk, &Floors::default()).unwrap_or_else(|refused| panic!("{}: {disk:?}", refused.why))
 }
@@ -193,7 +196,8 @@ fn as_many_small_streams_as_there_are_requests_are_kept() {
         println!("{count} streams: at most {}, worst {took}", given.at_start);
     }
     let more = of(65, "");
-    let disk = terms(&more, &more.disks[0], &Platform::linux_6_18(2), |_| true).expect("it has terms");
+    let disk = terms(&more, &more.disks[0], (&Platform::linux_6_18(2), &BTreeMap::new()), |_| true)
+        .expect("it has terms");
     let demands: Vec<_> = more.streams.iter().map(demand).collect();
     admit(&demands, &disk, &Floors::default()).expect_err("there are 64 requests");
     assert_eq!(nearest(&demands, 0, &disk, &Floors::default()).count, Some(64));

@@ -14,7 +14,7 @@ use surety_kernel::fuse::{Connection, SUBTYPE, connection_at, connection_of, unm
 use surety_kernel::journal::{Journal, Journalled};
 use surety_kernel::mount::{DetachedMount, MOUNTS, source_at};
 use surety_kernel::{Kernel, KernelError};
-use surety_stream::{Contract, Station, StationSettings};
+use surety_stream::{Contract, Rest, Station, StationSettings};
 
 use crate::account::Served;
 use crate::error::MountError;
@@ -138,6 +138,11 @@ impl<'a> Mount<'a> {
     /// What none of its streams has, in words: a lower level.
     pub fn caveats(&self) -> &[String] {
         self.shared.station.caveats()
+    }
+
+    /// The times so far in which nothing of its streams was at the disk.
+    pub fn rest(&self) -> Rest {
+        self.shared.station.rest()
     }
 
     /// Open files now.

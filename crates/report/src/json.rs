@@ -66,6 +66,7 @@ fn disk(planned: &PlannedDisk) -> Value {
         "request": planned.request.map(|bytes| bytes.0),
         "wbt_ns": planned.wbt,
         "tunables": planned.tunables,
+        "best_effort": planned.best_effort.map(|rate| rate.0),
         "because": planned.because,
     })
 }

@@ -36,7 +36,8 @@ fn documented(page: &str) -> BTreeMap<String, String> {
 }
 
 /// Objects whose keys are free, or another page's or place's.
-const FREE: [&str; 6] = [
+const FREE: [&str; 7] = [
+    "models",
     "results[].in_force.environment",
     "results[].in_force.machine",
     "streams[].proof",
@@ -67,9 +68,11 @@ fn with_stream() -> Plan {
         request: Some(Bytes(131_072)),
         wbt: Some(Nanos::from_millis(1)),
         tunables: BTreeMap::from([("async_depth".to_owned(), 16)]),
+        best_effort: Some(Rate(936_000)),
         because: vec!["it is so".to_owned()],
     }];
     plan.asked = Some("format = 1\n".to_owned());
+    plan.models = BTreeMap::from([("mine.toml".to_owned(), "format = 1\n".to_owned())]);
     plan
 }
 

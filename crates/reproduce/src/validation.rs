@@ -4,14 +4,13 @@
 //! and as often as wanted, it is simulated on the machine that kernel ran on, and [`judged`] sets both beside each other in [`Row`]s. What is
 //! outside the tolerance needs a cause, which `validation/causes.rs` names.
 //!
-//! Tolerances: shares, misses and parts within a point; moves within one a second or 5 %; quantiles of response and latency within 5 % or 0.3 ms, or
+//! Tolerances: shares, misses and parts within a point; migrations within one a second or 5 %; quantiles of response and latency within 5 % or 0.3 ms, or
 //! within a tick where the kernel decides on the tick ([`decides_on_tick`]), and so the longest wait of a thread without jobs. In the lab, virtual
-//! CPUs run in turns: with several of them times are compared where the others idle alone. Runs of the host differ: what is compared is the
+//! CPUs run in turns: with several of them only times of threads beside which the other CPUs idle are compared. Runs of the host differ: what is compared is the
 //! middle one of several that nobody disturbed ([`UNDISTURBED`]), and an error counts beyond the largest difference of another from it.
 //!
-//! Where threads are placed is taken from runs of their own, which are traced ([`Condition::Traced`]).
+//! Where threads are placed is taken from a run of its own, which is traced ([`Traced`]).
 
-mod again;
 mod beside;
 mod causes;
 mod placement;
@@ -27,11 +26,10 @@ use surety_model::record::{ActivityRecord, Disturbance, Record, Share};
 use surety_model::workload::{PolicySpec, Task, TaskBody, Work, Workload};
 use surety_units::{CpuSet, Nanos};
 
-pub use again::{Again, Condition, conditions};
 pub use beside::Beside;
 pub use causes::without_use;
 pub use placement::Placement;
-pub use row::{Counter, Counts, Row, Shown, Unit};
+pub use row::{Counts, Row, Shown, Unit};
 pub use scenarios::{Scenario, scenarios};
 
 /// The word of this machine's kernel.
@@ -83,9 +81,20 @@ pub struct Kept {
     /// Runs that were made again because they were disturbed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeated: u32,
-    /// Its runs under other conditions, by their words.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub again: BTreeMap<String, Again>,
+    /// Where its threads were placed, of several CPUs of the lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traced: Option<Traced>,
+}
+
+/// What is kept of a scenario's traced run: a trace delays all that the kernel does, so that shares and times are taken from others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Traced {
+    /// The kernel, and what else its figures depend on, by name.
+    pub environment: BTreeMap<String, String>,
+    /// The machine that is simulated.
+    pub machine: Platform,
+    /// Where its threads were placed, alone.
+    pub figures: Vec<Figures>,
 }
 
 impl Kept {
@@ -103,14 +112,8 @@ fn is_zero(count: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     pub activity: String,
-    /// By name: percent of a CPU, percent of the activations, nanoseconds, times a second. A time that never came is the largest there is.
+    /// By name: percent of a CPU, percent of the activations, nanoseconds, times per second. A time that never came is the largest there is.
     pub figures: BTreeMap<String, f64>,
-}
-
-impl Figures {
-    fn get(&self, word: &str) -> Option<f64> {
-        self.figures.get(word).copied()
-    }
 }
 
 /// What is compared of an activity; its word, and what it counts.
@@ -133,10 +136,9 @@ const FIGURES: [Figure; 8] = [
 ];
 
 /// What is taken from a traced run, and what it counts.
-const PLACED: [(&str, Unit); 6] = [
+const PLACED: [(&str, Unit); 5] = [
     (placement::ON_ONE_CPU, Unit::Percent),
-    (placement::MOVES, Unit::PerSecond),
-    (placement::IDLE_BESIDE_WAITING, Unit::Percent),
+    (placement::MIGRATIONS, Unit::PerSecond),
     (placement::SHARED[0], Unit::Percent),
     (placement::SHARED[1], Unit::Percent),
     (placement::SHARED[2], Unit::Percent),
@@ -154,8 +156,8 @@ fn spread(share: &Share) -> Option<f64> {
         .then(|| (most - least).get() as f64 * 100.0 / share.span.get() as f64)
 }
 
-/// What is compared of a record, and of where its threads were placed.
-pub fn figures_of(record: &Record, placement: Option<Placement>) -> Vec<Figures> {
+/// What is compared of a record.
+pub fn figures_of(record: &Record) -> Vec<Figures> {
     let of = |activity: &ActivityRecord| Figures {
         activity: activity.name.clone(),
         figures: FIGURES
@@ -163,14 +165,7 @@ pub fn figures_of(record: &Record, placement: Option<Placement>) -> Vec<Figures>
             .filter_map(|(word, _, of)| Some(((*word).to_owned(), of(activity)?)))
             .collect(),
     };
-    let mut all: Vec<Figures> = record.activities.iter().map(of).collect();
-    for placed in placement.map(Placement::figures).into_iter().flatten() {
-        match all.iter_mut().find(|of| of.activity == placed.activity) {
-            Some(of) => of.figures.extend(placed.figures),
-            None => all.push(placed),
-        }
-    }
-    all
+    record.activities.iter().map(of).collect()
 }
 
 /// A scenario that has no figures of a kernel.
@@ -182,44 +177,26 @@ pub struct NotCompared {
     pub why: String,
 }
 
-/// The figures of a scenario on a kernel beside those of its simulation, and of that on the machine of its traced run.
-pub fn judged(of: (&Scenario, &str, &Kept), simulated: &[Figures], traced: Option<&[Figures]>) -> Vec<Row> {
-    let (scenario, kernel, kept) = of;
+/// The figures of a scenario on a kernel beside those of its simulation, where its threads were placed among both.
+pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &[Figures]) -> Vec<Row> {
     let Some(machine) = kept.machine.as_ref().filter(|_| kept.unfit.is_none()) else { return Vec::new() };
     let takes_turns = scenario.cpus > 1 && kernel != HOST;
-    let of = (scenario, kernel);
-    let mut rows = rows_of(of, machine, (&kept.runs, simulated));
-    rows.retain(|row| {
-        !takes_turns || row.unit != Unit::Nanoseconds || is_alone(scenario, kept, &row.activity)
-    });
-    if let (Some((again, machine)), Some(traced)) = (kept.under(Condition::Traced), traced) {
-        let mut placed = rows_of(of, machine, (&again.runs, traced));
-        let is_placed = |row: &Row| PLACED.iter().any(|(word, _)| *word == row.figure);
-        placed.retain(|row| {
-            is_placed(row) && !rows.iter().any(|r| (&r.activity, r.figure) == (&row.activity, row.figure))
-        });
-        rows.extend(placed);
-    }
-    rows
-}
-
-/// The figures that are in runs of a scenario and in its simulation on a machine.
-fn rows_of(
-    (scenario, kernel): (&Scenario, &str),
-    machine: &Platform,
-    (runs, simulated): (&[Vec<Figures>], &[Figures]),
-) -> Vec<Row> {
     let words = || FIGURES.iter().map(|(word, unit, _)| (*word, *unit)).chain(PLACED);
+    let placed = || kept.traced.iter().flat_map(|traced| &traced.figures);
+    let mut names: Vec<&String> = Vec::new();
+    for figures in kept.runs.first().into_iter().flatten().chain(placed()) {
+        if !names.contains(&&figures.activity) {
+            names.push(&figures.activity);
+        }
+    }
     let mut rows = Vec::new();
-    for measured in runs.first().into_iter().flatten() {
-        let name = &measured.activity;
-        let Some(found) = simulated.iter().find(|f| f.activity == *name) else { continue };
+    for name in names {
         let tick =
             if decides_on_tick(&scenario.workload, name, machine) { machine.tick } else { Nanos::ZERO };
-        for (word, unit) in words() {
-            let of_runs = runs.iter().flatten().filter(|f| f.activity == *name);
-            let (Some((here, floor)), Some(there)) =
-                (middle(of_runs.filter_map(|f| f.get(word)).collect()), found.get(word))
+        let has_times = !takes_turns || is_alone(scenario, kept, name);
+        for (word, unit) in words().filter(|(_, unit)| has_times || *unit != Unit::Nanoseconds) {
+            let of_runs = figures(kept.runs.iter().flatten().chain(placed()), name, word).collect();
+            let (Some((here, floor)), Some(there)) = (middle(of_runs), figures(simulated, name, word).next())
             else {
                 continue;
             };
@@ -242,17 +219,24 @@ fn rows_of(
     rows
 }
 
-/// Whether other CPUs idle while an activity runs, a chain's stages, in each traced run: what virtual CPUs that take turns need for times to be
+/// Whether other CPUs idle while an activity runs, a chain's stages, in the traced run: what virtual CPUs that take turns need for times to be
 /// the kernel's.
 fn is_alone(scenario: &Scenario, kept: &Kept, activity: &str) -> bool {
     if let Some(chain) = scenario.workload.chains.iter().find(|chain| chain.name == activity) {
         return chain.through.iter().all(|stage| is_alone(scenario, kept, stage));
     }
-    let Some((again, _)) = kept.under(Condition::Traced) else { return false };
-    again.runs.iter().all(|run| {
-        let of = run.iter().find(|figures| figures.activity == activity);
-        of.and_then(|figures| figures.get(placement::BESIDE_OTHERS)).is_some_and(|part| part <= row::POINTS)
-    })
+    let placed = kept.traced.iter().flat_map(|traced| &traced.figures);
+    figures(placed, activity, placement::BESIDE_OTHERS).next().is_some_and(|part| part <= row::POINTS)
+}
+
+/// The values of a figure of an activity.
+fn figures<'f>(
+    all: impl IntoIterator<Item = &'f Figures>,
+    activity: &str,
+    word: &str,
+) -> impl Iterator<Item = f64> {
+    let of = all.into_iter().filter(move |figures| figures.activity == activity);
+    of.filter_map(move |figures| figures.figures.get(word).copied())
 }
 
 /// What shows the causes of rows of a scenario that disagree: each counter-run once.
@@ -266,35 +250,10 @@ pub fn shown_beside(rows: &[Row]) -> Vec<Beside> {
     all
 }
 
-/// The rows that disagree and have this counter-run.
-fn with_counter(rows: &mut [Row], beside: Beside) -> impl Iterator<Item = &mut Row> {
-    rows.iter_mut().filter(move |row| !row.agrees() && row.beside == Some(beside))
-}
-
-/// Notes what a counter-run of the simulator gave, in the rows that it is to show the cause of.
+/// Notes what the scenario with such a thread gave, in the rows that it is the cause of.
 pub fn note_counters(rows: &mut [Row], beside: Beside, simulated: &[Figures]) {
-    for row in with_counter(rows, beside) {
-        let found = simulated.iter().find(|figures| figures.activity == row.activity);
-        let found = found.and_then(|figures| figures.get(row.figure));
-        row.counter = found.map(|simulated| Counter { simulated, measured: None });
-    }
-}
-
-/// The same of a counter-run of the kernel, and of its simulation.
-pub fn note_again(
-    rows: &mut [Row],
-    beside: Beside,
-    of: (&Scenario, &str),
-    ((again, machine), simulated): ((&Again, &Platform), &[Figures]),
-) {
-    let others = rows_of(of, machine, (&again.runs, simulated));
-    for row in with_counter(rows, beside) {
-        let is_it = |other: &&Row| (&other.activity, other.figure) == (&row.activity, row.figure);
-        let counter = |other: &Row| Counter {
-            simulated: other.simulated,
-            measured: Some((other.measured, other.tolerance)),
-        };
-        row.counter = others.iter().find(is_it).map(counter);
+    for row in rows.iter_mut().filter(|row| !row.agrees() && row.beside == Some(beside)) {
+        row.counter = figures(simulated, &row.activity, row.figure).next();
     }
 }
 
@@ -363,37 +322,30 @@ mod tests {
     fn times_on_several_cpus_of_the_lab_are_compared_where_the_others_idle() {
         let all = scenarios();
         let scenario = all.iter().find(|s| s.title == "4 periodic tasks on 2 CPUs").expect("there is one");
-        let figures = |activity: &str, figures: &[(&str, f64)]| Figures {
-            activity: activity.to_owned(),
-            figures: figures.iter().map(|(word, figure)| ((*word).to_owned(), *figure)).collect(),
-        };
-        let of = |beside: f64| {
-            vec![figures(
-                "a",
-                &[(placement::BESIDE_OTHERS, beside), (placement::ON_ONE_CPU, 60.0), ("share", 9.0)],
-            )]
+        let figures = |figures: &[(&str, f64)]| {
+            let figures = figures.iter().map(|(word, figure)| ((*word).to_owned(), *figure)).collect();
+            vec![Figures { activity: "a".to_owned(), figures }]
         };
         let machine = Platform::linux_6_18(2);
-        let run = vec![figures("a", &[("share", 30.0), ("response p50", 6e6)])];
-        let words = |again: Option<f64>, kernel: &str| -> Vec<(&str, f64)> {
-            let again = again.map(|beside| {
-                let machine = Some(machine.clone());
-                ("traced".to_owned(), Again { machine, runs: vec![of(beside)], ..Again::default() })
+        let run = figures(&[("share", 30.0), ("response p50", 6e6)]);
+        let words = |beside: Option<f64>, kernel: &str| -> Vec<(&str, f64)> {
+            let traced = beside.map(|beside| Traced {
+                environment: BTreeMap::new(),
+                machine: machine.clone(),
+                figures: figures(&[(placement::BESIDE_OTHERS, beside), (placement::ON_ONE_CPU, 60.0)]),
             });
-            let kept = Kept {
-                machine: Some(machine.clone()),
-                runs: vec![run.clone()],
-                again: again.into_iter().collect(),
-                ..Kept::default()
-            };
-            let rows = judged((scenario, kernel, &kept), &run, Some(&of(99.0)));
+            let placed = traced.clone().into_iter().flat_map(|traced| traced.figures);
+            let simulated: Vec<Figures> = run.iter().cloned().chain(placed).collect();
+            let (machine, runs) = (Some(machine.clone()), vec![run.clone()]);
+            let kept = Kept { machine, runs, traced, ..Kept::default() };
+            let rows = judged(scenario, kernel, &kept, &simulated);
             rows.iter().map(|row| (row.figure, row.measured)).collect()
         };
         let (share, response, placed) = (("share", 30.0), ("response p50", 6e6), ("on one CPU", 60.0));
         assert_eq!(words(None, "lab:7-cloud"), [share]);
         assert_eq!(words(Some(1.5), "lab:7-cloud"), [share, placed]);
         assert_eq!(words(Some(0.5), "lab:7-cloud"), [share, response, placed]);
-        assert_eq!(words(Some(99.0), HOST), [share, response, placed]);
+        assert_eq!(words(None, HOST), [share, response]);
     }
 
     #[test]

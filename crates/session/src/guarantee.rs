@@ -465,6 +465,7 @@ impl<'a> Guarantee<'a> {
         // What programs do was learnt from a few jobs.
         let programs = self.workload.tasks.iter().filter(|task| !task.body.is_made());
         options.fitted = programs.map(|task| task.name.clone()).collect();
+        options.files = self.request.options.files.clone();
         options.verified_by(&self.model, self.request.options.duration)
     }
 

@@ -1,13 +1,15 @@
 //! Whose threads may be changed without being asked for by `--force`: those of the user who started this program, up to a part
 //! of the CPUs.
 
-use surety_kernel::facts::SchedulerFacts;
+use surety_kernel::facts::{Privileges, SchedulerFacts};
 use surety_kernel::{Kernel, RealKernel};
 use surety_model::plan::{Plan, PlannedDisk, PlannedReservation};
 use surety_model::platform::DiskDriver;
+use surety_model::playout::Level;
 use surety_model::workload::{PolicySpec, Task, TaskBody, ThreadMatch, Workload};
 use surety_model::world::WorldError;
-use surety_units::Tid;
+use surety_plan::streams::memory_of;
+use surety_units::{Bytes, Tid};
 
 use crate::failure::Failure;
 
@@ -180,6 +182,22 @@ pub fn check_disks(plan: &Plan, scheduler: &SchedulerFacts, online: usize) -> Re
     Ok(())
 }
 
+/// What is to be said of a plan whose streams' buffers are more than this user may lock, so that runs of it on this machine are *observed*; `None`: they may be locked.
+pub fn unlocked(plan: &Plan, workload: &Workload, privileges: &Privileges) -> Option<String> {
+    let most = privileges.locked_memory_limit.filter(|_| !privileges.ipc_lock)?;
+    let buffers = memory_of(&plan.streams, workload);
+    (buffers > most).then(|| {
+        format!(
+            "buffers of the plan's streams take {} of locked memory, and this user may lock {} (RLIMIT_MEMLOCK): run here they are {}, not {}; lift the limit (ulimit -l unlimited) or grant \
+             CAP_IPC_LOCK",
+            Bytes(buffers),
+            Bytes(most),
+            Level::Observed,
+            Level::Admitted
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -188,7 +206,8 @@ mod tests {
     use surety_kernel::ScriptedKernel;
     use surety_model::platform::Platform;
 
-    /// A plan of streams with a limited driver is refused where more CPUs are online than it counts, or the kernel preempts what hands requests on.
+    /// A plan of streams with a limited driver is refused where more CPUs are online than it counts, or the kernel preempts what hands requests on; of buffers that may not be locked
+    /// is told.
     #[test]
     fn bounds_of_streams_need_the_cpus_that_they_count() {
         let text = "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nmake = '256MiB'\ndepth = 4\n[[stream]]\nname = 's'\ndisk = 'd'\n\
@@ -216,6 +235,16 @@ mod tests {
         assert!(why.contains("4 CPUs are online, and the bounds of the plan's streams count 3"), "{why}");
         let without = Plan { streams: Vec::new(), ..plan.clone() };
         assert!(check_disks(&without, &known, 4).is_ok());
+        // More than may be locked is told, unless there is no limit or the right to pass it.
+        let buffers = memory_of(&plan.streams, &workload);
+        let told = |limit: Option<u64>, ipc_lock: bool| {
+            let of = surety_kernel::facts::MachineFacts::read(&ScriptedKernel::new(2)).privileges;
+            let privileges = Privileges { ipc_lock, locked_memory_limit: limit, ..of };
+            unlocked(&plan, &workload, &privileges)
+        };
+        assert_eq!((told(Some(buffers), false), told(None, false), told(Some(0), true)), (None, None, None));
+        let said = told(Some(buffers - 1), false).unwrap_or_default();
+        assert!(said.contains("RLIMIT_MEMLOCK") && said.contains("observed, not admitted"), "{said}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ use surety_device::power::ULTRASTAR_36Z15;
 use surety_model::activation::first_tick;
 use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
-use surety_model::playout::{Level, jitter_of};
+use surety_model::playout::{Level, Waits, jitter_of};
 use surety_model::record::loads::{Counts, file_figures, load_account, message_figures};
 use surety_model::record::{
     Account, ActivityRecord, Basis, CpuTimers, InForce, Record, RequestAccount, Share, StreamThread,
@@ -312,10 +312,19 @@ impl Measured<'_> {
         Some(words)
     }
 
+    /// What each thread of a stream waited for that plays from a buffer.
+    fn waits(&self, index: usize) -> Vec<Waits> {
+        let waits = self.actors(Activity::Stream(index)).filter_map(|(actor, _)| match actor {
+            Actor::Viewer(viewer) => Some(viewer.waits()),
+            _ => None,
+        });
+        waits.collect()
+    }
+
     /// How each stream was served that fetches ahead, and how much of a guarantee it had where a plan guarantees it.
     fn levels(&self, workload: &Workload) -> Vec<(String, String)> {
         let of = |(index, stream): (usize, &Stream)| {
-            let words = match level_of(stream, &self.stream_threads(index, stream)) {
+            let mut words = match level_of(stream, &self.stream_threads(index, stream)) {
                 Some((_, words)) => {
                     let how = if stream.direction == Direction::Write {
                         "written from a buffer"
@@ -326,6 +335,9 @@ impl Measured<'_> {
                 }
                 None => self.served(index, stream)?,
             };
+            if let Some(waited) = Waits::in_words(&self.waits(index)) {
+                words += &format!("; {waited}");
+            }
             Some((format!("stream {}", stream.name), words))
         };
         workload.streams.iter().enumerate().filter_map(of).collect()

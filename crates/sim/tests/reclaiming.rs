@@ -173,23 +173,3 @@ fn what_is_reclaimed_is_the_cap_in_proportion() {
     }
     eprintln!("at most {most:.4} of a CPU off");
 }
-
-/// What a CPU's account has of reservations that are no more counts as asleep, so a budget runs down at `U / Umax` alone and two reclaimers ask for
-/// 190 % of a CPU. A host of 6.18 whose accounts had 55.9 % too much: 36.4 to 36.7, 60.9 to 61.2 and 2.1 %.
-#[test]
-fn what_is_stale_in_the_account_of_a_cpu_is_reclaimed_as_well() {
-    let set =
-        [(2, 10), (3, 20)].map(|(q, t)| Reservation { reclaim: true, ..Reservation::implicit(ms(q), ms(t)) });
-    let cases = [(None, [0.476, 0.357]), (Bandwidth::new(559, 1000), [0.367, 0.612])];
-    for (stale_bandwidth, expected) in cases {
-        let platform = Platform { stale_bandwidth, tick_phase: Some(ms(1)), ..Platform::linux_6_18(1) };
-        let mut bench = Bench::new(platform);
-        let threads = set.map(|of| bench.spawn(Scheduling::Deadline(of), ms(0), &[Step::RunForever]));
-        bench.spawn(common::FAIR, ms(0), &[Step::RunForever]);
-        bench.run(Nanos::from_secs(10));
-        for (thread, expected) in threads.iter().zip(expected) {
-            let got = bench.run_of(*thread).as_secs_f64() / 10.0;
-            assert!((got - expected).abs() < 0.01, "{stale_bandwidth:?}: {got} for {expected}");
-        }
-    }
-}

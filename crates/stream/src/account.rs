@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar};
 
 use surety_kernel::pages::{PAGE, Pages};
-use surety_model::playout::{Credit, Level, Want};
+use surety_model::playout::{Credit, Level, Through, UnderRun, Want};
 use surety_units::{Nanos, Rate};
 
 use crate::contract::Contract;
@@ -26,6 +26,9 @@ pub(crate) struct Account {
     pub(crate) contract: Contract,
     pub(crate) stats: Stats,
     pub(crate) notes: Vec<Batch>,
+    pub(crate) under_runs: Vec<UnderRun>,
+    /// How its batches go.
+    pub(crate) through: Through,
     /// Its program waits here.
     pub(crate) wake: Arc<Condvar>,
     /// What keeps it from any guarantee.
@@ -33,6 +36,8 @@ pub(crate) struct Account {
     /// What keeps it from a bound: waits that no model of the disk knows.
     pub(crate) unbounded: Vec<String>,
     pub(crate) credit: Credit,
+    /// How long the thread that serves it was ready and had no CPU before it is at it now.
+    pub(crate) ready: Nanos,
     /// Since when there is credit for the next batch.
     pub(crate) credit_since: Nanos,
     /// Bytes of a batch.
@@ -67,9 +72,12 @@ impl Account {
             contract: *contract,
             stats: Stats::default(),
             notes: Vec::new(),
+            under_runs: Vec::new(),
+            through: if alignment.is_some() { Through::Disk } else { Through::Cache },
             wake: Arc::new(Condvar::new()),
             caveats: caveats.into_iter().collect(),
             unbounded: Vec::new(),
+            ready: Nanos::ZERO,
             credit_since: now,
             batch,
             memory: batch * count,
@@ -88,6 +96,12 @@ impl Account {
         }
     }
 
+    /// When a program that took or gave its first byte at an instant, and so many since, is owed the next access: one that is faster than its contract waits for nobody but that.
+    pub(crate) fn owed(&self, begun: Option<Nanos>, moved: u64) -> Option<Nanos> {
+        let moved = moved / self.contract.access * self.contract.access;
+        Some(begun? + Nanos::SECOND.mul_ratio(moved, self.contract.rate.0.max(1)))
+    }
+
     /// How long some bytes last at its rate.
     pub(crate) fn lasts(&self, bytes: u64) -> Nanos {
         let time = u128::from(bytes) * 1_000_000_000 / u128::from(self.contract.rate.0.max(1));
@@ -100,6 +114,22 @@ impl Account {
         self.stats.came(&batch, self.contract.bound.filter(|_| self.mode == Mode::Steady));
         if self.contract.notes_batches && self.notes.len() < NOTES_MAX {
             self.notes.push(batch);
+        }
+    }
+
+    /// A batch may wait for metadata from now on, in a call that does not tell it apart.
+    pub(crate) fn may_change_metadata(&mut self) {
+        if self.through == Through::Disk {
+            self.through = Through::Metadata;
+        }
+    }
+
+    /// Its program needed a batch from an instant on and went on at another.
+    pub(crate) fn waited(&mut self, needed: Nanos, batch: &Batch, went_on: Nanos) {
+        let Some(under_run) = UnderRun::of(needed, batch, went_on) else { return };
+        self.stats.waits.add(&under_run, None);
+        if self.contract.notes_batches && self.under_runs.len() < NOTES_MAX {
+            self.under_runs.push(under_run);
         }
     }
 
@@ -136,7 +166,7 @@ impl Account {
 
     /// What is in the way of a higher level, and the level; `waits`: how long a batch is waited for now.
     pub(crate) fn level(&self, of_station: &[String], waits: Option<Nanos>) -> (Level, Vec<String>) {
-        let all = [of_station, &self.caveats, self.failed.as_slice(), &self.unbounded].concat();
+        let mut all = [of_station, &self.caveats, self.failed.as_slice(), &self.unbounded].concat();
         let level = match self.contract.bound {
             _ if all.len() > self.unbounded.len() => Level::Observed,
             Some(bound)
@@ -149,6 +179,11 @@ impl Account {
             }
             _ => Level::Scheduled,
         };
+        if self.contract.bound.is_some() && self.mode == Mode::Longest {
+            all.push(
+                "the streams of its disk are fetched in the longest batches, which have no bound".to_owned(),
+            );
+        }
         (level, all)
     }
 }

@@ -58,6 +58,8 @@ pub(crate) struct Desk {
     last_tag: u64,
     pace: Pace,
     is_closing: bool,
+    /// How long the thread was ready and had no CPU before it is here now.
+    ready: Nanos,
     /// The thread ended: why.
     failure: Option<KernelError>,
 }
@@ -162,6 +164,11 @@ impl Desk {
         }
     }
 
+    /// So long the thread was ready and had no CPU before it came here.
+    pub(crate) fn was_ready(&mut self, time: Nanos) {
+        self.ready = time;
+    }
+
     /// Whether the thread is to end.
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closing
@@ -217,8 +224,12 @@ impl Desk {
             Turn::Nothing => return (None, None),
         };
         let tag = self.last_tag + 1;
+        let ready = self.ready;
         let way = self.ways[first.stream].as_mut();
-        let transfer = way.and_then(|way| way.ask(tag, (first.since, now)));
+        let transfer = way.and_then(|way| {
+            way.account().ready = ready;
+            way.ask(tag, (first.since, now))
+        });
         if transfer.is_some() {
             self.last_tag = tag;
             self.under_way.push(UnderWay { tag, stream: Some(first.stream), is_sync: false });
@@ -247,7 +258,9 @@ impl Desk {
         let Some(place) = self.under_way.iter().position(|other| other.tag == transfer.tag) else { return };
         let UnderWay { tag, stream, .. } = self.under_way.swap_remove(place);
         // Whose stream was closed meanwhile frees the memory here.
-        match stream.and_then(|stream| self.ways[stream].as_mut()) {
+        let mut way = stream.and_then(|stream| self.ways[stream].as_mut());
+        way.iter_mut().for_each(|way| way.account().ready = self.ready);
+        match way {
             Some(Way::In(track)) => track.complete(tag, transfer.pages, result, now),
             Some(Way::Out(sink)) => sink.complete(tag, transfer.pages, result, now),
             None => {}

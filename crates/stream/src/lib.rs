@@ -62,6 +62,6 @@ pub use failure::{TransferError, errno_of};
 pub use mode::{Mode, Rest};
 pub use reader::{Caller, Reader};
 pub use station::{Station, StationSettings};
-pub use stats::{Batch, Cause, Stats};
+pub use stats::{Batch, Cause, Stats, UnderRun, Waits};
 pub use surety_model::playout::Level;
 pub use writer::Writer;

@@ -9,7 +9,7 @@ use surety_model::playout::Level;
 use surety_units::{Nanos, Rate};
 
 use crate::desk::Served;
-use crate::stats::{Batch, Stats};
+use crate::stats::{Batch, Stats, UnderRun};
 use crate::track::{Ready, Track};
 
 /// A stream that is read. Reading waits for bytes that are not there yet, and for credit where the program is faster than its contract;
@@ -106,6 +106,11 @@ impl Reader {
         std::mem::take(&mut self.served.shared.desk().account(self.number).notes)
     }
 
+    /// The batches that its program waited for, of a contract that notes them; they are handed out once.
+    pub fn take_under_runs(&mut self) -> Vec<UnderRun> {
+        std::mem::take(&mut self.served.shared.desk().account(self.number).under_runs)
+    }
+
     /// What keeps it from a higher level, in words.
     pub fn caveats(&self) -> Vec<String> {
         self.served.shared.desk().level(self.number, &self.served.caveats, clock::monotonic()).1
@@ -140,11 +145,14 @@ impl Reader {
     pub fn skip(&mut self, bytes: u64) {
         self.skipped += bytes;
         self.position += bytes;
-        self.go_over();
-        if self.skipped > 0 {
-            self.skipped -= self.served.shared.desk().track(self.number).pass_over(self.skipped);
+        // First what nobody has asked for: going over what is there makes room for more of it.
+        let here = self.current.as_ref().map_or(0, |current| (current.end - current.from) as u64);
+        let behind = self.skipped.saturating_sub(here);
+        if behind > 0 {
+            self.skipped -= self.served.shared.desk().track(self.number).pass_over(behind);
             self.served.shared.bell.strike();
         }
+        self.go_over();
     }
 
     /// Fetches no more until [`Reader::go_on`].
@@ -195,15 +203,21 @@ impl Reader {
             }
             let track = desk.track(self.number);
             if let Some(ready) = track.take() {
-                if let Some(begun) = self.begun {
-                    // A program that is faster than its contract waits for nobody but that.
-                    let access = track.account.contract.access;
-                    let taken = self.taken / access * access;
-                    let owed = begun + Nanos::SECOND.mul_ratio(taken, track.account.contract.rate.0.max(1));
-                    track.account.stats.waited_until(needed.max(owed), &ready.batch, clock::monotonic());
+                if let Some(owed) = track.account.owed(self.begun, self.taken) {
+                    track.account.waited(needed.max(owed), &ready.batch, clock::monotonic());
                 }
                 self.current = Some(ready);
                 return Ok(true);
+            }
+            if let Some(mut grown) = track.grown() {
+                drop(desk);
+                grown.look_up();
+                desk = shared.desk();
+                let track = desk.track(self.number);
+                let owed = track.account.owed(self.begun, self.taken);
+                track.go_on_to(&grown, owed.map(|owed| owed.max(needed)), clock::monotonic());
+                shared.bell.strike();
+                continue;
             }
             match track.end(clock::monotonic()) {
                 Some(Ok(())) => return Ok(false),

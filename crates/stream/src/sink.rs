@@ -29,6 +29,7 @@ enum Slot {
         part: Part,
         wanted: Nanos,
         submitted: Nanos,
+        ready: Nanos,
     },
     /// Since when it is there, or whether it is not.
     Done(Part, Option<Nanos>),
@@ -143,7 +144,7 @@ impl Sink {
     /// The next batch, which was wanted since an instant, goes to the device.
     pub(crate) fn ask(&mut self, tag: u64, (wanted, now): (Nanos, Nanos)) -> Option<Transfer> {
         let (place, part, _) = self.first()?;
-        let way = Slot::UnderWay { tag, part, wanted, submitted: now };
+        let way = Slot::UnderWay { tag, part, wanted, submitted: now, ready: self.account.ready };
         let Slot::Full { pages, .. } = std::mem::replace(&mut self.queue[place], way) else { return None };
         self.account.credit.take(part.bytes);
         let next = self.first().map_or(self.account.batch, |(_, part, _)| part.bytes);
@@ -162,7 +163,7 @@ impl Sink {
         let place = self.queue.iter().position(is_it);
         self.free.push(pages);
         let Some(place) = place else { return };
-        let Slot::UnderWay { part, wanted, submitted, .. } = self.queue[place] else { return };
+        let Slot::UnderWay { part, wanted, submitted, ready, .. } = self.queue[place] else { return };
         let failure = match result {
             Ok(moved) if moved as u64 == part.bytes => None,
             Ok(_) => Some(Failure::Short),
@@ -178,7 +179,8 @@ impl Sink {
                 Some(_) => wanted,
             };
             let wanted = wanted.max(before);
-            let batch = Batch { wanted, submitted, done: now, bytes: part.bytes };
+            let (ready, through) = ((ready, self.account.ready), self.account.through);
+            let batch = Batch { wanted, submitted, done: now, bytes: part.bytes, ready, through };
             self.account.note(batch);
             self.account.ahead(self.free.len() as u64 * self.account.batch);
             self.last_done = Some(batch);

@@ -9,9 +9,12 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use surety_kernel::extents::{Extent, direct_alignment, extents_of};
-use surety_kernel::files::{open_at_once, reopen_direct_unnoted};
+use surety_kernel::clock;
+use surety_kernel::extents::{ENCRYPTED_WORDS, Extent, direct_alignment, extents_of, is_encrypted};
+use surety_kernel::files::{open_at_once, reopen_direct_unnoted, write_back};
 use surety_kernel::pages::{PAGE, Pages};
+use surety_model::playout::Cause;
+use surety_units::Nanos;
 
 use crate::error::StreamError;
 
@@ -28,6 +31,32 @@ pub(crate) struct Source {
     pub(crate) caveats: Vec<String>,
     /// Bytes of it that lie elsewhere on the device than behind the byte before.
     pub(crate) breaks: Vec<u64>,
+    /// Where it lies is known to its file system, and a read changes nothing there.
+    pub(crate) is_looked_up: bool,
+}
+
+/// What a file has grown by, to be looked up before it is read.
+#[derive(Debug)]
+pub(crate) struct Grown {
+    file: Arc<File>,
+    begin: u64,
+    pub(crate) end: u64,
+    /// Calls that took their time, and from when until when.
+    pub(crate) calls: [(Cause, Nanos, Nanos); 2],
+    /// As of a [`Source`].
+    pub(crate) is_looked_up: bool,
+}
+
+impl Grown {
+    /// Has its page cache written and its extents looked up, so that no batch waits for that. It may take as long as the disk does: nobody waits meanwhile.
+    pub(crate) fn look_up(&mut self) {
+        let begun = clock::monotonic();
+        let _ = write_back(&self.file, self.begin, self.end - self.begin);
+        let written = clock::monotonic();
+        let layout = Layout::of(&self.file, self.end);
+        self.is_looked_up = layout.is_ok_and(|layout| layout.oddity.is_none());
+        self.calls = [(Cause::PageCache, begun, written), (Cause::Metadata, written, clock::monotonic())];
+    }
 }
 
 impl Source {
@@ -55,7 +84,8 @@ impl Source {
             return Err(StreamError::NoStream { path: path.to_owned(), why: "is empty".to_owned() });
         }
         let mut caveats = Vec::new();
-        let breaks = laid_out(file, metadata.len(), &mut caveats);
+        let layout = laid_out(file, metadata.len(), &mut caveats);
+        let mut is_looked_up = layout.as_ref().is_some_and(|layout| layout.oddity.is_none());
         let alignment = direct_alignment(file);
         let direct = alignment.and_then(|alignment| Some((alignment, reopen_direct_unnoted(file).ok()?)));
         let direct = direct.filter(|(alignment, (file, _))| serves(file, *alignment));
@@ -64,6 +94,7 @@ impl Source {
                 if !is_unnoted {
                     let why = "it is another user's: a read may wait until the time of reading is noted in its file system";
                     caveats.push(why.to_owned());
+                    is_looked_up = false;
                 }
                 (file, Some(alignment.max(PAGE as u64)))
             }
@@ -74,7 +105,8 @@ impl Source {
             }
         };
         let (path, file) = (path.to_owned(), Arc::new(file));
-        Ok(Source { path, file, size: metadata.len(), alignment, caveats, breaks })
+        let breaks = layout.map_or_else(Vec::new, |layout| layout.breaks);
+        Ok(Source { path, file, size: metadata.len(), alignment, caveats, breaks, is_looked_up })
     }
 
     /// A transfer of at most so many bytes, a multiple of the alignment, that has a byte of the file: where it begins and how long it is,
@@ -85,6 +117,14 @@ impl Source {
         let end = self.size.min(begin.saturating_add(bytes));
         let length = (end.div_ceil(alignment) * alignment).saturating_sub(begin);
         Piece { begin, length, skipped: offset - begin, bytes: end.saturating_sub(offset) }
+    }
+
+    /// What it has grown by since it was looked at.
+    pub(crate) fn grown(&self) -> Option<Grown> {
+        let end = self.file.metadata().ok()?.len();
+        let calls = [(Cause::PageCache, Nanos::ZERO, Nanos::ZERO); 2];
+        let (file, begin, is_looked_up) = (Arc::clone(&self.file), self.size, false);
+        (end > begin).then_some(Grown { file, begin, end, calls, is_looked_up })
     }
 
     /// Its size now: it may have grown, or got shorter.
@@ -153,7 +193,9 @@ impl Layout {
         let on_device: u64 =
             written.map(|extent| extent.end().min(size).saturating_sub(extent.logical)).sum();
         Ok(Layout {
-            oddity: extents.iter().find_map(Extent::oddity),
+            oddity: is_encrypted(file)
+                .then_some(ENCRYPTED_WORDS)
+                .or_else(|| extents.iter().find_map(Extent::oddity)),
             unwritten: size.saturating_sub(on_device),
             breaks: breaks_of(extents.iter().map(|e| (e.logical, e.physical, e.length))),
         })
@@ -181,13 +223,13 @@ fn breaks_of(pieces: impl Iterator<Item = (u64, u64, u64)>) -> Vec<u64> {
     breaks
 }
 
-/// Where a file that is read goes on at another place, and what of its layout is in the way of a guarantee.
-fn laid_out(file: &File, size: u64, caveats: &mut Vec<String>) -> Vec<u64> {
+/// How a file that is read lies, and what of that is in the way of a guarantee.
+fn laid_out(file: &File, size: u64, caveats: &mut Vec<String>) -> Option<Layout> {
     let layout = match Layout::of(file, size) {
         Ok(layout) => layout,
         Err(why) => {
             caveats.push(why);
-            return Vec::new();
+            return None;
         }
     };
     if let Some(oddity) = layout.oddity {
@@ -198,7 +240,7 @@ fn laid_out(file: &File, size: u64, caveats: &mut Vec<String>) -> Vec<u64> {
         caveats
             .push(format!("{holes} bytes of it are holes or were never written: they are not on the device"));
     }
-    layout.breaks
+    Some(layout)
 }
 
 #[cfg(test)]
@@ -207,7 +249,8 @@ mod tests {
 
     fn source(size: u64, alignment: Option<u64>) -> Source {
         let file = Arc::new(tempfile::tempfile().unwrap());
-        Source { path: PathBuf::new(), file, size, alignment, caveats: Vec::new(), breaks: Vec::new() }
+        let (caveats, breaks, is_looked_up) = (Vec::new(), Vec::new(), true);
+        Source { path: PathBuf::new(), file, size, alignment, caveats, breaks, is_looked_up }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use surety_kernel::pages::Pages;
 use surety_kernel::ring::{Bell, Completed};
 use surety_kernel::sched::{SchedAttr, SchedPolicy};
 use surety_kernel::signals::without_signals;
-use surety_kernel::thread::{set_name, set_timer_slack};
+use surety_kernel::thread::{OwnWaits, set_name, set_timer_slack};
 use surety_kernel::{Kernel as _, KernelError, Operation, RealKernel, clock};
 use surety_units::{Nanos, Tid};
 
@@ -43,16 +43,19 @@ pub struct StationSettings {
     pub realtime: Option<u8>,
     /// Transfers go one after another even where the kernel has io_uring.
     pub is_blocking: bool,
+    /// When its streams are served at first.
+    pub mode: Mode,
 }
 
 impl Default for StationSettings {
-    /// Two batches in the device, I/O priority real-time 0, SCHED_FIFO 1.
+    /// Two batches in the device, I/O priority real-time 0, SCHED_FIFO 1, steady.
     fn default() -> StationSettings {
         StationSettings {
             in_device: 2,
             io_priority: Some(IoPriority::Realtime(0)),
             realtime: Some(1),
             is_blocking: false,
+            mode: Mode::Steady,
         }
     }
 }
@@ -74,6 +77,7 @@ impl Station {
     pub fn start(settings: StationSettings) -> Result<Station, StreamError> {
         let bell = Bell::new()?;
         let shared = Arc::new(Shared::new(bell.clone()));
+        shared.desk().change_mode(settings.mode, clock::monotonic());
         let (sender, receiver) = mpsc::channel();
         let of_thread = Arc::clone(&shared);
         let builder = thread::Builder::new().name("surety/streams".to_owned()).stack_size(256 << 10);
@@ -189,6 +193,9 @@ impl Station {
         contract: &Contract,
     ) -> Result<Writer, StreamError> {
         account.caveats.append(&mut target.caveats);
+        if !target.unbounded.is_empty() {
+            account.may_change_metadata();
+        }
         account.unbounded.append(&mut target.unbounded);
         account.unbounded.extend(Layout::broken(&target.breaks, account.batch));
         let sink = Sink::new(account, free, Arc::clone(&target.file))?;
@@ -243,12 +250,17 @@ fn live(shared: &Shared, mover: Mover, in_device: usize) {
 }
 
 fn serve(shared: &Shared, mut mover: Mover, in_device: usize) {
+    // A wait for a CPU is that of what the thread was woken for.
+    let waits = OwnWaits::open();
+    let so_far = || waits.as_ref().and_then(OwnWaits::so_far).unwrap_or_default();
+    let (mut before, mut ready) = (so_far(), Nanos::ZERO);
     loop {
         let (transfer, within) = {
             let mut desk = shared.desk();
             if desk.is_closing() {
                 return;
             }
+            desk.was_ready(std::mem::take(&mut ready));
             desk.next(clock::monotonic(), in_device)
         };
         // Not while the desk is held: handing over may take its time.
@@ -258,10 +270,20 @@ fn serve(shared: &Shared, mut mover: Mover, in_device: usize) {
             }
             continue;
         }
-        match mover.wait(within) {
-            Ok(Some(done)) => shared.desk().complete(done, clock::monotonic()),
-            Ok(None) => {}
+        // Of a transfer that is over when it is begun all waits are its own.
+        if !mover.is_blocking() {
+            before = so_far();
+        }
+        let done = match mover.wait(within) {
+            Ok(done) => done,
             Err(error) => return shared.desk().give_up(error),
+        };
+        let now = so_far();
+        ready = now - std::mem::replace(&mut before, now);
+        if let Some(done) = done {
+            let mut desk = shared.desk();
+            desk.was_ready(ready);
+            desk.complete(done, clock::monotonic());
         }
     }
 }

@@ -15,13 +15,13 @@ use crate::account::Account;
 use crate::contract::Contract;
 use crate::error::StreamError;
 use crate::failure::{EIO, Failure};
-use crate::source::{Layout, Piece, Source};
+use crate::source::{Grown, Layout, Piece, Source};
 use crate::stats::Batch;
 
 /// A batch in the order of the stream.
 #[derive(Debug)]
 enum Slot {
-    UnderWay { tag: u64, piece: Piece, wanted: Nanos, submitted: Nanos },
+    UnderWay { tag: u64, piece: Piece, wanted: Nanos, submitted: Nanos, ready: Nanos },
     Ready(Ready),
 }
 
@@ -81,6 +81,9 @@ impl Track {
     pub(crate) fn new(contract: &Contract, mut source: Source, now: Nanos) -> Result<Track, StreamError> {
         let (mut account, free) = Account::open((&source.path, contract), source.alignment, now)?;
         account.caveats.splice(0..0, source.caveats.drain(..));
+        if !source.is_looked_up {
+            account.may_change_metadata();
+        }
         account.unbounded.extend(Layout::broken(&source.breaks, account.batch));
         Ok(Track {
             account,
@@ -146,7 +149,8 @@ impl Track {
         }
         self.search = self.search.filter(|search| piece.begin + piece.length < search.end);
         self.account.credit_since = self.account.credit.enough_at(self.price());
-        self.queue.push_back(Slot::UnderWay { tag, piece, wanted, submitted: now });
+        let ready = self.account.ready;
+        self.queue.push_back(Slot::UnderWay { tag, piece, wanted, submitted: now, ready });
         let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
         let file = Arc::clone(&self.source.file);
         Some(Transfer { tag, file, action: Action::Read, offset: piece.begin, length, pages })
@@ -158,7 +162,7 @@ impl Track {
         let place = self.queue.iter().position(is_it);
         // Of a place that the program has left since.
         let Some(place) = place else { return self.give_back(pages, now) };
-        let Slot::UnderWay { piece, wanted, submitted, .. } = self.queue[place] else { return };
+        let Slot::UnderWay { piece, wanted, submitted, ready, .. } = self.queue[place] else { return };
         if let Some(failure) = self.failure_of(&piece, result) {
             // What comes before it is still the program's; what is behind it is nobody's.
             self.account.failed(&failure);
@@ -183,7 +187,9 @@ impl Track {
                 Some(Slot::Ready(before)) => before.batch.done,
                 Some(Slot::UnderWay { .. }) => wanted,
             };
-            let batch = Batch { wanted: wanted.max(before), submitted, done: now, bytes: piece.bytes };
+            let (ready, through) = ((ready, self.account.ready), self.account.through);
+            let wanted = wanted.max(before);
+            let batch = Batch { wanted, submitted, done: now, bytes: piece.bytes, ready, through };
             self.note(batch);
             self.queue[place] = Slot::Ready(Ready { pages, from, end, batch });
         }
@@ -246,6 +252,25 @@ impl Track {
         let before = if overlap { self.last_done } else { ready.batch.done };
         (self.is_read, self.last_done) = (true, ready.batch.done.max(before));
         Some(ready)
+    }
+
+    /// What the file has grown by where all before that is with the program.
+    pub(crate) fn grown(&self) -> Option<Grown> {
+        let is_over = self.queue.is_empty() && self.failure.is_none() && self.piece().is_none();
+        is_over.then(|| self.source.grown()).flatten()
+    }
+
+    /// That was looked up, and the program needed it from an instant on (`None`: it has just begun).
+    pub(crate) fn go_on_to(&mut self, grown: &Grown, needed: Option<Nanos>, now: Nanos) {
+        for (cause, from, until) in grown.calls {
+            let from = needed.map_or(until, |needed| needed.max(from));
+            self.account.stats.waits.add_call(cause, from, until);
+        }
+        if !grown.is_looked_up {
+            self.account.may_change_metadata();
+        }
+        self.source.size = grown.end;
+        self.begin_to_want(now);
     }
 
     /// Whether nothing comes any more: why, where that is not the file's end.

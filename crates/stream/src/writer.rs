@@ -13,7 +13,7 @@ use crate::contract::Contract;
 use crate::desk::{Desk, Served};
 use crate::failure::{EIO, Failure, errno_of};
 use crate::sink::Part;
-use crate::stats::{Batch, Stats};
+use crate::stats::{Batch, Cause, Stats, UnderRun};
 use crate::target::Target;
 
 /// A stream that is written. What is given to it is in its buffer at once, and goes to the device in batches at its rate; a program that is faster than its contract, or
@@ -79,6 +79,11 @@ impl Writer {
     /// The batches so far, of a contract that notes them; they are handed out once.
     pub fn take_batches(&mut self) -> Vec<Batch> {
         std::mem::take(&mut self.served.shared.desk().account(self.number).notes)
+    }
+
+    /// The batches that its program waited for, of a contract that notes them; they are handed out once.
+    pub fn take_under_runs(&mut self) -> Vec<UnderRun> {
+        std::mem::take(&mut self.served.shared.desk().account(self.number).under_runs)
     }
 
     /// What keeps it from a higher level, in words.
@@ -147,12 +152,9 @@ impl Writer {
             fail_if_failed(&mut desk, self.number)?;
             let sink = desk.sink(self.number);
             if let Some(pages) = sink.take() {
-                if let (Some(begun), Some(freed)) = (self.begun, sink.last_done) {
-                    // A program that is faster than its contract waits for nobody but that.
-                    let contract = &sink.account.contract;
-                    let given = self.given / contract.access * contract.access;
-                    let owed = begun + Nanos::SECOND.mul_ratio(given, contract.rate.0.max(1));
-                    sink.account.stats.waited_until(needed.max(owed), &freed, clock::monotonic());
+                if let (Some(owed), Some(freed)) = (sink.account.owed(self.begun, self.given), sink.last_done)
+                {
+                    sink.account.waited(needed.max(owed), &freed, clock::monotonic());
                 }
                 self.current = Some((pages, 0));
                 return Ok(());
@@ -187,13 +189,18 @@ impl Writer {
         if self.repeats || to <= self.target.room() {
             return;
         }
-        let before = self.target.room();
+        let (before, begun) = (self.target.room(), clock::monotonic());
         self.target.grow(to);
+        let grown = clock::monotonic();
         let mut desk = self.served.shared.desk();
         let account = desk.account(self.number);
+        if let Some(owed) = account.owed(self.begun, self.given).filter(|_| self.target.room() > before) {
+            account.stats.waits.add_call(Cause::Metadata, begun.max(owed), grown);
+        }
         account.caveats.append(&mut self.target.caveats);
         if before > 0 && !self.is_beyond {
             self.is_beyond = true;
+            account.may_change_metadata();
             let why = format!("it is longer than {before} bytes, for which there was room at the beginning");
             account.unbounded.push(why);
         }

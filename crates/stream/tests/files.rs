@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use surety_stream::{Contract, Level, Mode, Station, StationSettings};
+use surety_stream::{Cause, Contract, Level, Mode, Station, StationSettings};
 use surety_units::{Nanos, Rate};
 
 /// Fast enough that no test waits for credit, unless it wants to.
@@ -150,6 +150,8 @@ fn a_file_that_grows_goes_on_and_one_that_shrinks_says_so() {
         writer.write_all_at(&bytes(50_000, 30_000), 50_000).unwrap();
         stream.read_to_end(&mut all).unwrap();
         assert!(all == bytes(0, 80_000));
+        // Where that lies was looked up before it was read, which the program waited for.
+        assert!(stream.stats().waits.of(Cause::Metadata).is_positive());
 
         // Opened at its old length; nothing of the rest is made up.
         let slow = fast().with_access(4096).with_batch(4096).with_buffer(8192);

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use proptest::prelude::*;
-use surety_stream::{Contract, Level, Mode, Station, StationSettings};
+use surety_stream::{Cause, Contract, Level, Mode, Station, StationSettings};
 use surety_units::{Nanos, Rate};
 
 /// Fast enough that no test waits for credit, unless it wants to.
@@ -123,6 +123,23 @@ proptest! {
         let mut wanted = vec![7; before.unwrap_or(0).max(at as usize)];
         wanted[..at as usize].copy_from_slice(&bytes(0, at as usize));
         prop_assert!(std::fs::read(&path).unwrap() == wanted);
+    }
+}
+
+/// A file that outgrows its room waits for more of it, which is metadata's time and nobody else's.
+#[test]
+fn room_for_a_file_that_grows_is_a_cause_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    for station in stations() {
+        let path = directory.path().join("grown");
+        let contract = fast().with_access(4096).with_batch(4096);
+        let mut stream = station.create(&path, &contract).unwrap();
+        stream.write_all(&bytes(0, 1 << 20)).unwrap();
+        assert_eq!(stream.stats().waits.of(Cause::Metadata), Nanos::ZERO);
+        stream.write_all(&bytes(1 << 20, 100_000)).unwrap();
+        assert!(stream.stats().waits.of(Cause::Metadata).is_positive());
+        stream.finish().unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes(0, (1 << 20) + 100_000));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use surety_units::Rate;
 
-use super::{Admitted, DiskTerms, Floors, StreamDemand, admit};
+use super::{Admitted, DiskTerms, Floors, StreamDemand, admit, most_left};
 
 /// What one stream would be admitted with, the rest being as asked for: each by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Nearest {
     pub rate: Option<Slower>,
     /// As many of `count`.
     pub count: Option<u32>,
+    /// Where it is as asked for and best effort keeps no more than this, which is less than it is to keep.
+    pub best_effort: Option<Rate>,
 }
 
 /// A lower rate, and what goes with it.
@@ -55,6 +57,9 @@ pub fn nearest(demands: &[StreamDemand], place: usize, disk: &DiskTerms, floors:
         both: both.map(|stream| (stream.batch, stream.buffer)),
         rate: if is_kept { None } else { slower(asked, &with) },
         count: count.and_then(|count| u32::try_from(count).ok()),
+        best_effort: Some(floors)
+            .filter(|floors| floors.best_effort.0 > 0)
+            .and_then(|_| most_left(demands, disk, floors)),
     }
 }
 

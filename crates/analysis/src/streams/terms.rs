@@ -81,21 +81,22 @@ pub fn demand(stream: &Stream) -> StreamDemand {
     }
 }
 
-/// What a disk takes at most beside the best effort of a workload; `guaranteed` says which of its streams are served before that.
+/// What a disk takes at most beside the best effort of a workload; `guaranteed` says which of its streams are served before that, `files` are the texts of
+/// models that are files, by their paths.
 ///
 /// # Errors
 /// Why there is no bound, in words.
 pub fn terms(
     workload: &Workload,
     disk: &Disk,
-    platform: &Platform,
+    (platform, files): (&Platform, &BTreeMap<String, String>),
     guaranteed: impl Fn(&Stream) -> bool,
 ) -> Result<DiskTerms, String> {
     let model = disk
         .model
         .as_deref()
         .ok_or("it names no model of its device, so nothing bounds what that takes: give it `model`")?;
-    let profile = Profile::of_model(model, &BTreeMap::new())?;
+    let profile = Profile::of_model(model, files)?;
     let longest = u64::from(profile.request_sectors_max().unwrap_or(u32::MAX));
     let longest = longest.min(disk.request.map_or(u64::MAX, |bytes| bytes.0 / SECTOR));
     let limit = |of: Option<u32>| longest.min(u64::from(of.unwrap_or(u32::MAX))) * SECTOR;
@@ -172,6 +173,16 @@ fn objection(workload: &Workload, disk: &Disk, guaranteed: &impl Fn(&Stream) -> 
         let name = &stream.name;
         return Some(format!(
             "stream {name} asks for all of its buffer at once: leave out `mode = \"longest\"`"
+        ));
+    }
+    let is_elsewhere = |s: &&Stream| {
+        let is_bounded = guaranteed(s) && (!s.promises.is_empty() || s.bound.is_some());
+        is_bounded && matches!(s.file, StreamFile::Path(_))
+    };
+    if let Some(stream) = here().find(is_elsewhere) {
+        return Some(format!(
+            "stream {} is of a file that is there already, and a disk with a model is made for the run with nothing on it: where the file lies is not known; use `file = {{ make = \"105MB\" }}`",
+            stream.name
         ));
     }
     let is_larger = |s: &&Stream| match (s.batch, &s.file) {
@@ -396,7 +407,8 @@ mod tests {
             );
             let workload = toml::read("w.toml", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
             let platform = Platform { disk_driver: driver, ..Platform::linux_6_18(2) };
-            let found = terms(&workload, &workload.disks[0], &platform, |_| true).unwrap();
+            let found =
+                terms(&workload, &workload.disks[0], (&platform, &BTreeMap::new()), |_| true).unwrap();
             (found.requests, found.beside_writes, found.write_requests)
         };
         let looped = DiskDriver::Loop { tags: Some(128) };
@@ -410,6 +422,25 @@ mod tests {
             assert_eq!(of(keys, driver), expected, "{keys} {driver:?}");
         }
     }
+    /// What a disk takes is that of the sectors that it is made with: the movement over them and the slowest zone among them, not those of all of its model.
+    #[test]
+    fn zones_are_those_of_the_disk_that_is_made() {
+        let of = |model: &str, make: &str| {
+            let text =
+                format!("format = 1\n[disk.d]\nmodel = '{model}'\nscheduler = 'mq-deadline'\n{make}\n");
+            let workload = toml::read("w.toml", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let platform = Platform::linux_6_18(2);
+            terms(&workload, &workload.disks[0], (&platform, &BTreeMap::new()), |_| true).unwrap().read
+        };
+        let sizes = ["make = '1GiB'", "make = '900GB'", "make = '4TB'", ""];
+        let [outer, more, half, all] = sizes.map(|make| of("hdd-7200", make));
+        assert!(outer.rate > more.rate && more.rate > half.rate && half.rate > all.rate, "{outer:?} {all:?}");
+        assert!(outer.fixed < half.fixed && half.fixed < all.fixed, "{outer:?} {half:?} {all:?}");
+        // A disk of one zone has its seeks alone.
+        let [small, whole] = ["make = '1GiB'", ""].map(|make| of("hdd-2004", make));
+        assert!(small.rate == whole.rate && small.fixed < whole.fixed, "{small:?} {whole:?}");
+    }
+
     /// Each CPU may have a request that the driver has no room for, isolated ones too, unless the driver is asked first; a commit and flushes are there where
     /// somebody writes.
     #[test]
@@ -420,7 +451,8 @@ mod tests {
                  [[load]]\nname = 'l'\nkind = '{load}'\ncount = 9\ndisk = 'd'\n"
             );
             let workload = toml::read("w.toml", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
-            let found = terms(&workload, &workload.disks[0], &platform, |_| true).unwrap();
+            let found =
+                terms(&workload, &workload.disks[0], (&platform, &BTreeMap::new()), |_| true).unwrap();
             (found.inside, found.handing_on, found.commits, found.flushes)
         };
         let plain = Platform::linux_6_18;

@@ -101,6 +101,14 @@ fn what_is_too_much_is_refused_with_what_is_not() {
     };
     let (small, large) = (batches(&floors), batches(&floored));
     assert!(small > 0 && small < large, "the floor needs larger batches: {small:?} {large:?}");
+    // One that no batch keeps is named with the highest that is kept.
+    let two = [demand(2, 1_000_000, None, ms(500))];
+    let floor = |rate| Floors { best_effort: rate, memory: None };
+    let refused = admit(&two, &disk, &floor(Rate(9_000_000))).expect_err("the disk has no more than that");
+    assert!(matches!(refused.why, Why::Floor { wanted: Rate(9_000_000), .. }), "{refused:?}");
+    let kept = nearest(&two, 0, &disk, &floor(Rate(9_000_000))).best_effort.expect("less is kept");
+    assert!(kept > Rate(2_000_000) && admit(&two, &disk, &floor(kept)).is_ok(), "{kept}");
+    assert!(admit(&two, &disk, &floor(Rate(kept.0 + 1))).is_err(), "{kept} is the highest");
 }
 
 /// A buffer that is too small is refused with the one that is needed, which is then admitted.
@@ -495,6 +503,9 @@ proptest! {
         prop_assert!(found.count.is_none_or(|count| with(&|one| one.count = count)));
         prop_assert!(found.batch.is_none_or(|batch| with(&|one| one.batch = Some(batch))));
         prop_assert!(found.buffer.is_none_or(|buffer| with(&|one| one.buffer = Some(buffer))));
+        let least = found.best_effort;
+        let kept = |least| admit(&demands, &disk, &Floors { best_effort: least, ..floors }).is_ok();
+        prop_assert!(least.is_none_or(|least| least < floors.best_effort && kept(least)));
     }
 }
 

@@ -117,6 +117,68 @@ static void fails(const char *elsewhere)
     free(expected);
 }
 
+/* The file is made shorter, and replaced, while streams of it are open. */
+static void changes(const char *another)
+{
+    enum { KEPT = 100000, BATCH = 20480 };
+    size_t length, others, at = 0, got;
+    struct surety_contract contract = fast();
+    unsigned char *expected = whole(&length), *other, bytes[10000];
+    const char *here = path;
+    surety_stream *old = opened("r"), *stream;
+    path = another;
+    other = whole(&others);
+    path = here;
+    CHECK(surety_fread(bytes, 1, 1000, old) == 1000 && memcmp(bytes, expected, 1000) == 0);
+    /* Replaced: who has it open reads the old one to its end, who opens it now the new one. */
+    CHECK(rename(another, here) == 0);
+    contract.access = 4096;
+    contract.buffer = 2 * BATCH;
+    stream = surety_fopen(here, "r", &contract);
+    CHECK(stream != NULL);
+    CHECK(surety_fread(bytes, 1, 1000, stream) == 1000 && memcmp(bytes, other, 1000) == 0);
+    for (at = 1000; (got = surety_fread(bytes, 1, sizeof bytes, old)) > 0; at += got)
+        CHECK(memcmp(bytes, expected + at, got) == 0);
+    CHECK(at == length && surety_feof(old) == 1 && surety_ferror(old) == 0 && surety_fclose(old) == 0);
+    /* Made shorter: nothing wrong, and then words. */
+    CHECK(truncate(here, KEPT) == 0);
+    for (at = 1000; (got = surety_fread(bytes, 1, sizeof bytes, stream)) == sizeof bytes; at += got)
+        CHECK(memcmp(bytes, other + at, got) == 0);
+    CHECK(failed(EIO, "made shorter while it was read: it ends at 100000 bytes"));
+    CHECK(memcmp(bytes, other + at, got) == 0 && surety_ferror(stream) == 1 && surety_feof(stream) == 0);
+    at += got;
+    CHECK(at <= KEPT && at > KEPT - BATCH);
+    /* Elsewhere it goes on, to its new end. */
+    CHECK(surety_seek(stream, KEPT - 500, SEEK_SET) == 0);
+    CHECK(surety_fread(bytes, 1, 1000, stream) == 500 && memcmp(bytes, other + KEPT - 500, 500) == 0);
+    CHECK(surety_feof(stream) == 1 && surety_ferror(stream) == 0 && surety_fclose(stream) == 0);
+    free(expected);
+    free(other);
+}
+
+/* Has streams open that read and write, says so, and is still at it when it is killed. */
+static void holds(const char *to)
+{
+    struct surety_contract contract = fast();
+    static unsigned char bytes[20480];
+    surety_stream *stream, *writer;
+    const char *from = path;
+    path = to;
+    writer = surety_fopen(path, "w", &contract);
+    path = from;
+    contract.flags = SURETY_REPEATS;
+    stream = surety_fopen(path, "r", &contract);
+    CHECK(stream != NULL && writer != NULL);
+    CHECK(surety_fread(bytes, 1, sizeof bytes, stream) == sizeof bytes);
+    CHECK(surety_fwrite(bytes, 1, sizeof bytes, writer) == sizeof bytes);
+    puts("holds");
+    fflush(stdout);
+    for (;;) {
+        CHECK(surety_fread(bytes, 1, sizeof bytes, stream) == sizeof bytes);
+        CHECK(surety_position(writer, 0, SEEK_CUR) > (1 << 21) || surety_fwrite(bytes, 1, sizeof bytes, writer) == sizeof bytes);
+    }
+}
+
 /* Items, places, pauses and rates. */
 static void moves(void)
 {
@@ -291,6 +353,61 @@ static void writes(const char *from)
     free(bytes);
 }
 
+/* Plays so many accesses at the rate of the contract; how often the disk rested meanwhile. */
+static uint64_t played(surety_stream *stream, const unsigned char *expected, size_t length, unsigned accesses, size_t *at)
+{
+    enum { ACCESS = 8192, NS = 1024000 };
+    static unsigned char bytes[ACCESS];
+    struct surety_stats before = SURETY_STATS, after = SURETY_STATS;
+    struct timespec due;
+    unsigned i;
+    size_t j;
+    CHECK(surety_stats(stream, &before) == 0 && clock_gettime(CLOCK_MONOTONIC, &due) == 0);
+    for (i = 0; i < accesses; i++) {
+        CHECK(surety_fread(bytes, 1, ACCESS, stream) == ACCESS);
+        for (j = 0; j < ACCESS; j++, *at = (*at + 1) % length)
+            CHECK(bytes[j] == expected[*at]);
+        due.tv_nsec += NS;
+        due.tv_sec += due.tv_nsec / 1000000000;
+        due.tv_nsec %= 1000000000;
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
+    }
+    CHECK(surety_stats(stream, &after) == 0 && after.rested_ns >= after.longest_rest_ns);
+    return after.rests - before.rests;
+}
+
+/* The mode is changed while it plays, again and again: the disk rests rarely with the longest batches, and no byte is lost. */
+static void modes(void)
+{
+    struct surety_contract contract = SURETY_CONTRACT(8000000);
+    size_t length, at = 0;
+    unsigned char *expected = whole(&length);
+    uint64_t longest, steady, again;
+    surety_stream *stream;
+    contract.access = 8192;
+    contract.batch = 16384;
+    contract.buffer = 1048576;
+    contract.jitter_ns = 10000000;
+    contract.bound_ns = 60000000000u;
+    contract.flags = SURETY_REPEATS;
+    stream = surety_fopen(path, "r", &contract);
+    CHECK(stream != NULL && surety_set_mode(stream, SURETY_MODE_LONGEST) == 0);
+    longest = played(stream, expected, length, 384, &at);
+    CHECK(surety_level(stream) <= SURETY_SCHEDULED);
+    CHECK(surety_set_mode(stream, SURETY_MODE_STEADY) == 0);
+    steady = played(stream, expected, length, 384, &at);
+    CHECK(surety_set_mode(stream, SURETY_MODE_LONGEST) == 0);
+    again = played(stream, expected, length, 384, &at);
+    /* 3 MiB are three buffers, and 192 batches. */
+    CHECK(longest <= 20 && again <= 20 && steady >= 60);
+    CHECK(surety_set_mode(stream, 2) == -1 && failed(EINVAL, "no mode 2; they are SURETY_MODE_STEADY"));
+    CHECK(surety_set_mode(stream, -1) == -1 && failed(EINVAL, "no mode -1"));
+    CHECK(surety_set_mode(NULL, SURETY_MODE_STEADY) == -1 && failed(EINVAL, "stream is NULL"));
+    CHECK(surety_fclose(stream) == 0);
+    CHECK(surety_set_mode(stream, SURETY_MODE_STEADY) == -1 && failed(EBADF, "closed"));
+    free(expected);
+}
+
 static int threads_of_process(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -441,6 +558,12 @@ static void layout(void)
     FIELD(surety_stats, buffer);
     FIELD(surety_stats, syncs);
     FIELD(surety_stats, worst_sync_ns);
+    FIELD(surety_stats, waited_serving_cpu_ns);
+    FIELD(surety_stats, waited_page_cache_ns);
+    FIELD(surety_stats, waited_metadata_ns);
+    FIELD(surety_stats, rests);
+    FIELD(surety_stats, rested_ns);
+    FIELD(surety_stats, longest_rest_ns);
     printf("flags %u %u\n", SURETY_REPEATS, SURETY_PAUSED);
 }
 
@@ -463,6 +586,12 @@ int main(int count, char **arguments)
         threads();
     } else if (strcmp(what, "fails") == 0) {
         fails(other);
+    } else if (strcmp(what, "modes") == 0) {
+        modes();
+    } else if (strcmp(what, "changes") == 0) {
+        changes(other);
+    } else if (strcmp(what, "holds") == 0) {
+        holds(other);
     } else if (strcmp(what, "layout") == 0) {
         layout();
     } else {

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use surety_model::workload::BatchMode;
 use surety_units::{Bytes, Nanos, Rate};
 
 use crate::args::time;
@@ -43,12 +44,31 @@ pub struct StreamMountArgs {
     /// Most that one read is answered with, up to 1MiB; longer ones come in parts
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = size)]
     pub access: Bytes,
+    /// When to fetch: a batch as soon as there is room and credit for it, or, for the disk to rest in between, all buffers at once when one has no more than the jitter ahead
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = FetchMode::Steady)]
+    pub mode: FetchMode,
     /// Set the disk below DIR for streams while the mount is there: I/O scheduler, requests in its driver and their size (root; not the root file system's disk)
     #[arg(long)]
     pub prepare: bool,
     /// Let other users look into it, as far as the modes of files and directories let them; access control lists are not looked at
     #[arg(long)]
     pub allow_others: bool,
+}
+
+/// When the mount's streams are fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FetchMode {
+    Steady,
+    Longest,
+}
+
+impl From<FetchMode> for BatchMode {
+    fn from(mode: FetchMode) -> BatchMode {
+        match mode {
+            FetchMode::Steady => BatchMode::Steady,
+            FetchMode::Longest => BatchMode::Longest,
+        }
+    }
 }
 
 /// What `--help` of it says at its end.

@@ -3,19 +3,15 @@
 //! A run counts when nobody disturbed it (`validation::UNDISTURBED`): neither other programs nor the hypervisor had more than that part of
 //! its CPUs. One that was disturbed is made again, [`TRIES`] times as often as runs are wanted at most. Runs of a scenario are of one boot
 //! of one machine, so that what they differ by is no other machine's. Threads under SCHED_DEADLINE run on every CPU of their root domain:
-//! where the scenario is of fewer CPUs than there are, its CPUs are made a domain for as long as such scenarios are run. Runs under other
-//! conditions follow those of the scenario, and count by the same rule.
+//! where the scenario is of fewer CPUs than there are, its CPUs are made a domain for as long as such scenarios are run.
 
 use std::collections::BTreeSet;
 
 use surety_enforce::OwnDomain;
 use surety_kernel::Kernel as _;
-use surety_model::event::TraceSink;
 use surety_model::record::Disturbance;
-use surety_model::world::{RunOptions, WorldError};
-use surety_reproduce::validation::{
-    Again, Condition, HOST, Kept, Kernel, Placement, Scenario, UNDISTURBED, conditions, figures_of,
-};
+use surety_model::world::WorldError;
+use surety_reproduce::validation::{HOST, Kept, Kernel, Scenario, UNDISTURBED, figures_of};
 use surety_session::worlds::Worlds;
 use surety_units::{CpuSet, Tid};
 
@@ -38,8 +34,7 @@ fn boot(session: &Session) -> String {
 
 /// Whether what is kept of a scenario has all that is wanted.
 fn is_whole(args: &ValidateArgs, kept: &Kept, boot: &str) -> bool {
-    let placed = |kept: &Kept| kept.cpus.len() == 1 || kept.under(Condition::Traced).is_some();
-    kept.environment.get(BOOT).is_some_and(|of| of == boot) && kept.runs.len() >= args.runs && placed(kept)
+    kept.environment.get(BOOT).is_some_and(|of| of == boot) && kept.runs.len() >= args.runs
 }
 
 /// Runs what is not in the file, and keeps each scenario as soon as it is done.
@@ -85,14 +80,12 @@ pub(super) fn run_missing(
         let _aside = Aside::of(session, cpus, online);
         let refused = domain.as_ref().and_then(|made| made.as_ref().err().cloned());
         // What this machine is like is read with the domain there.
-        let [plain, traced] =
-            [false, true].map(|traced| world(args, session, HOST, (first.cpus, "", traced)));
-        let (plain, traced) = (plain?, traced?);
+        let world = world(args, session, HOST, (first.cpus, "", false))?;
         for scenario in group {
             let mut kept = super::empty(args, cpus, scenario);
             match &refused {
                 Some(why) => kept.unfit = Some(why.clone()),
-                None => run(args, session, (&plain, &traced, scenario), &mut kept)?,
+                None => run(args, session, (&world, scenario), &mut kept)?,
             }
             kept.environment.insert(BOOT.to_owned(), boot.clone());
             file.scenarios.insert(scenario.title.clone(), kept);
@@ -136,64 +129,32 @@ impl Drop for Aside<'_> {
     }
 }
 
-/// Runs a scenario until enough runs were undisturbed, then under each condition that is wanted.
+/// Runs a scenario until enough runs were undisturbed.
 fn run(
     args: &ValidateArgs,
     session: &Session,
-    (plain, traced, scenario): (&Worlds<'_>, &Worlds<'_>, &Scenario),
+    (world, scenario): (&Worlds<'_>, &Scenario),
     kept: &mut Kept,
 ) -> Result<(), Failure> {
+    let mut least = f64::INFINITY;
+    let mut machines = Vec::new();
     let options = options(args, session, kept.cpus, scenario)?;
-    let made = undisturbed(args.runs, (plain, scenario, &options), false)?;
-    (kept.environment, kept.machine) = (made.again.environment, made.again.machine);
-    (kept.unfit, kept.runs) = (made.again.unfit, made.again.runs);
-    (kept.disturbances, kept.repeated) = (made.disturbances, made.repeated);
-    if kept.unfit.is_some() {
-        return Ok(());
-    }
-    for condition in conditions(scenario, HOST) {
-        let options = RunOptions { seed: condition.seed(kept.seed), ..options.clone() };
-        let is_traced = condition == Condition::Traced;
-        let world = if is_traced { traced } else { plain };
-        let made = undisturbed(args.runs, (world, scenario, &options), is_traced)?;
-        kept.again.insert(condition.to_string(), made.again);
-    }
-    Ok(())
-}
-
-/// Runs, and what others took in each.
-#[derive(Default)]
-struct Made {
-    again: Again,
-    disturbances: Vec<Disturbance>,
-    repeated: u32,
-}
-
-/// Makes runs until so many were undisturbed, and looks where their threads are placed.
-fn undisturbed(
-    wanted: usize,
-    (world, scenario, options): (&Worlds<'_>, &Scenario, &RunOptions),
-    is_placed: bool,
-) -> Result<Made, Failure> {
-    let (mut made, mut least, mut machines) = (Made::default(), f64::INFINITY, Vec::new());
-    let cpus = options.cpus.unwrap_or_default();
-    while made.again.runs.len() < wanted {
-        let runs = made.again.runs.len() + made.repeated as usize;
-        if runs >= TRIES * wanted {
-            made.again.unfit = Some(format!(
-                "{} of {runs} runs were disturbed: others or the hypervisor had {:.1} % of CPUs {cpus} at least; end other programs",
-                made.repeated,
+    while kept.runs.len() < args.runs {
+        if kept.runs.len() + kept.repeated as usize >= TRIES * args.runs {
+            kept.unfit = Some(format!(
+                "{} of {} runs were disturbed: others or the hypervisor had {:.1} % of CPUs {} at least; end other programs",
+                kept.repeated,
+                kept.runs.len() + kept.repeated as usize,
                 least * 100.0,
+                kept.cpus
             ));
             break;
         }
-        let mut placement = is_placed.then(|| Placement::of(&scenario.workload, None, cpus));
-        let sink = placement.as_mut().map(|placement| placement as &mut dyn TraceSink);
-        let record = match world.run(0, &scenario.workload, options, &scenario.title, sink) {
+        let record = match world.run(0, &scenario.workload, &options, &scenario.title, None) {
             Ok(record) => record,
             Err(WorldError::Interrupted) => return Err(WorldError::Interrupted.into()),
             Err(why) => {
-                made.again.unfit = Some(why.to_string());
+                kept.unfit = Some(why.to_string());
                 break;
             }
         };
@@ -201,20 +162,20 @@ fn undisturbed(
         let disturbance = record.in_force.disturbance.unwrap_or(Disturbance { others: 1.0, stolen: 0.0 });
         if disturbance.worst() > UNDISTURBED {
             least = least.min(disturbance.worst());
-            made.repeated += 1;
+            kept.repeated += 1;
             continue;
         }
-        made.again.unfit = record.degraded.first().cloned();
-        if made.again.unfit.is_some() {
+        kept.unfit = record.degraded.first().cloned();
+        if kept.unfit.is_some() {
             break;
         }
-        made.again.environment = own_environment(&record);
+        kept.environment = own_environment(&record);
         machines.extend(record.in_force.machine.clone());
-        made.again.runs.push(figures_of(&record, placement));
-        made.disturbances.push(disturbance);
+        kept.runs.push(figures_of(&record));
+        kept.disturbances.push(disturbance);
     }
-    made.again.machine = super::middle_machine(machines);
-    Ok(made)
+    kept.machine = super::middle_machine(machines);
+    Ok(())
 }
 
 /// How undisturbed the runs are that are compared, in a sentence; none where nothing was measured of them.

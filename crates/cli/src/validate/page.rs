@@ -64,15 +64,7 @@ pub(super) fn line(row: &Row) -> Vec<String> {
     let cause = row.cause.unwrap_or(OPEN);
     let words = [&row.scenario, &row.kernel, &row.activity, row.figure];
     let mut line: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let counter = row.counter.map(|counter| match counter.measured {
-        Some((measured, _)) => format!(
-            "kernel's {}, simulated {}",
-            value(row.unit, measured),
-            value(row.unit, counter.simulated)
-        ),
-        None => value(row.unit, counter.simulated),
-    });
-    let counter = counter.unwrap_or_default();
+    let counter = row.counter.map(|counter| value(row.unit, counter)).unwrap_or_default();
     let shown = match row.shown() {
         Some(Shown::Yes) => "yes",
         Some(Shown::Nearer) => "nearer",

@@ -66,6 +66,52 @@ fn the_example_is_planned_checked_and_kept() {
     assert!(errors(&applied).contains("surety run WORKLOAD --plan PLAN"), "{}", errors(&applied));
 }
 
+/// A disk that a file describes: planned with it, checked without it, run with the same one, and refused with another.
+#[test]
+fn a_plan_stands_with_the_file_of_its_disk() {
+    let room = tempfile::tempdir().unwrap();
+    let path = |name: &str| room.path().join(name).to_str().unwrap().to_owned();
+    let (file, model, plan) = (path("w.toml"), path("mine.toml"), path("plan.json"));
+    let ours = std::fs::read_to_string(root().join("crates/device/src/profiles/hdd-2004.toml")).unwrap();
+    std::fs::write(&file, WORKLOAD.replace("hdd-2004", "mine.toml")).unwrap();
+    std::fs::write(&model, &ours).unwrap();
+    let planned = surety(&["plan", &file, "--cpu-count", "2", "--output", &plan]);
+    assert_eq!(planned.status.code(), Some(0), "{}{}", text(&planned), errors(&planned));
+    assert!(text(&planned).contains("best effort keeps "), "{}", text(&planned));
+    let run = || surety(&["run", &file, "--on", "sim", "analysis", "--for", "3s", "--plan", &plan, "--json"]);
+    let kept = run();
+    assert_eq!(verdict(&json(&kept)["results"][1], "movie"), "kept", "{}", errors(&kept));
+    std::fs::write(&model, ours.replace("rpm = 7200.0", "rpm = 7100.0")).unwrap();
+    let refused = run();
+    let said = errors(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("`mine.toml` described it then, and that file is another now"), "{said}");
+    std::fs::remove_file(&model).unwrap();
+    let checked = surety(&["plan", "--check", &plan]);
+    assert_eq!(checked.status.code(), Some(0), "{}{}", text(&checked), errors(&checked));
+}
+
+/// The example of a card, an encoder and films: all three are planned at once, checked and kept in the simulator.
+#[test]
+fn a_card_an_encoder_and_films_are_planned_together() {
+    let room = tempfile::tempdir().unwrap();
+    let plan = room.path().join("plan.json");
+    let (plan, example) = (plan.to_str().unwrap(), root().join("examples/card-encoder-films.toml"));
+    let example = example.to_str().unwrap();
+    let planned = surety(&["plan", example, "--cpu-count", "2", "--output", plan]);
+    assert_eq!(planned.status.code(), Some(0), "{}{}", text(&planned), errors(&planned));
+    for says in ["card ", "encoder ", "films ", "2 reserved threads up to"] {
+        assert!(text(&planned).contains(says), "{says}: {}", text(&planned));
+    }
+    let checked = surety(&["plan", "--check", plan]);
+    assert_eq!(checked.status.code(), Some(0), "{}{}", text(&checked), errors(&checked));
+    let run = surety(&["run", example, "--on", "sim", "--plan", plan, "--for", "5s", "--json"]);
+    let document = json(&run);
+    for name in ["card", "encoder", "films"] {
+        assert_ne!(verdict(&document["results"][0], name), "broken", "{name}: {}", text(&run));
+    }
+}
+
 /// On this kernel: plain readers first, then as planned, with the level the streams had; the disk and its settings are gone afterwards.
 #[test]
 fn a_stream_is_guaranteed_on_an_emulated_disk() {

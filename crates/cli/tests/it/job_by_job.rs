@@ -2,16 +2,15 @@
 //! the two differ.
 //!
 //! Budgets end on the tick here, so what a job has done when a tick comes decides whether it is late by a period. The
-//! simulator releases at the instant; a kernel's timer and switch take what the machine needs to leave an idle state, so these
-//! are held off. What differs then had less than that between its end and a tick. How late the machine is comes from the jobs
-//! that no other delayed; a job that such a delay may have decided is counted apart, and there are few of these.
+//! simulator releases at the instant; a kernel's timer and switch take what the machine needs to leave an idle state, so threads of
+//! `SCHED_IDLE` keep all CPUs busy. What differs then had less than that between its end and a tick. How late the machine is comes
+//! from the jobs that no other delayed; a job that such a delay may have decided is listed apart, and there are few of these.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use surety_kernel::idle::IdleHold;
 use surety_units::Nanos;
 
 use crate::common::{alone, errors, is_root, surety, text};
@@ -26,6 +25,12 @@ work = { kind = "uniform", low = "1ms", high = "5ms" }
 reservation = { runtime = "4ms", period = "10ms" }
 late = "queue"
 promise = ["response <= 10ms @ 99%"]
+
+[[load]]
+name = "awake"
+kind = "spinners"
+count = 2
+policy = "idle"
 "#;
 
 const PERIOD: i64 = 10_000_000;
@@ -47,11 +52,10 @@ fn each(result: &Value, times: &str) -> Vec<i64> {
     values.as_array().unwrap().iter().map(|value| value.as_i64().unwrap()).collect()
 }
 
-/// Why a run says that it was disturbed, or that nothing is to be learnt from it.
+/// Why a run says that it was disturbed: others, or the hypervisor, had more than 1 % of its CPUs. That so little may still explain
+/// some misses, which is a caveat of the record, counts here against the simulator.
 fn objections(host: &Value) -> Vec<String> {
-    let caveats = host["activities"][0]["caveats"].as_array().unwrap().iter();
-    let degraded = host["degraded"].as_array().unwrap().iter();
-    caveats.map(|caveat| caveat["because"].to_string()).chain(degraded.map(Value::to_string)).collect()
+    host["degraded"].as_array().unwrap().iter().map(Value::to_string).collect()
 }
 
 /// The events of a job in a trace shown as text: from its release to its end.
@@ -134,7 +138,9 @@ impl Run {
         let (differing, undecided) = (self.differing.len(), self.undecided.len());
         let delay = Nanos::new(self.delay);
         format!(
-            "{differing} of {} jobs differ\n{}\n{undecided} more within the machine's delays, {delay}\n{}",
+            "{} of {} jobs differ; more than the machine's delays ({delay}) decided {differing}:\n{}\nthe delays decided \
+             {undecided}:\n{}",
+            differing + undecided,
             self.jobs,
             self.differing.join("\n"),
             self.undecided.join("\n")
@@ -189,10 +195,6 @@ fn jobs_that_overrun_are_late_on_this_kernel_and_in_the_simulator_alike() {
     if !is_root() {
         return eprintln!("SKIPPED: reservations and the trace need root");
     }
-    let hold = match IdleHold::of(Nanos::ZERO) {
-        Ok(hold) => hold,
-        Err(error) => return eprintln!("SKIPPED: CPUs cannot be kept out of idle states: {error}"),
-    };
     let directory = tempfile::tempdir().unwrap();
     let mut best: Option<Run> = None;
     let mut disturbed = Vec::new();
@@ -213,7 +215,6 @@ fn jobs_that_overrun_are_late_on_this_kernel_and_in_the_simulator_alike() {
             break;
         }
     }
-    drop(hold);
     let Some(run) = best else { return eprintln!("SKIPPED: every run was disturbed: {disturbed:?}") };
     let told = run.text();
     eprintln!("{told}");

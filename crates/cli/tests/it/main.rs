@@ -47,4 +47,5 @@ mod startups;
 mod streams;
 mod top;
 mod truth;
+mod under_runs;
 mod validation;

@@ -102,8 +102,39 @@ fn a_film_is_played_out_until_ctrl_c_and_what_became_of_it_is_said() {
     let (code, said, _) = played.ended();
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(keeps_to_its_schema(&["stream", "mount"], &said), "surety.stream-mount/1");
+    assert!(said.contains("\"rest\": null"), "steady: {said}");
     assert!(said.contains("\"bytes\": 500001") && said.contains("\"file\": \"film\""), "{said}");
     assert!(!played.is_there() && fs::read_dir(place).unwrap().next().is_none());
+}
+
+/// With the longest batches the bytes are the same, and how the disk rested is said.
+#[test]
+fn a_mount_lets_its_disk_rest() {
+    let _beside = beside_guests();
+    let directory = tempfile::tempdir().unwrap();
+    let longest = ["--mode", "longest", "--buffer", "256KiB", "--jitter", "1ms"];
+    for json in [true, false] {
+        let arguments = [&longest[..], if json { &["--json"] } else { &[] }].concat();
+        let Some(mut played) = Played::start(directory.path(), &arguments) else { return };
+        if json {
+            Played::line(&mut played.noted)
+        } else {
+            Played::line(&mut played.said)
+        };
+        let [films, place] = made(directory.path());
+        assert!(fs::read(place.join("film")).unwrap() == fs::read(films.join("film")).unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        played.signal("-INT");
+        let (code, said, _) = played.ended();
+        assert_eq!(code, Some(0), "{said}");
+        if json {
+            keeps_to_its_schema(&["stream", "mount"], &said);
+            let document: serde_json::Value = serde_json::from_str(&said).unwrap();
+            assert!(document["rest"]["span_ns"].as_i64().is_some_and(|ns| ns > 0), "{said}");
+        } else {
+            assert!(said.contains("\nthe mount left its disk alone "), "{said}");
+        }
+    }
 }
 
 #[test]

@@ -260,9 +260,11 @@ fn placement_is_compared_on_every_kernel_of_the_lab_and_times_where_others_idle(
             };
             rows.filter(is_it).count()
         };
-        for (scenario, free) in
-            [("3 equal spinners on 2 CPUs", 1), ("4 periodic tasks on 2 CPUs", 4), ("5 reservations on 4 CPUs", 5)]
-        {
+        for (scenario, free) in [
+            ("3 equal spinners on 2 CPUs", 1),
+            ("4 periodic tasks on 2 CPUs", 4),
+            ("5 reservations on 4 CPUs", 5),
+        ] {
             let found = ["on one CPU", "moves", "idle beside waiting"].map(|figure| of(scenario, figure));
             assert_eq!(found, [free, free, 1], "{kernel}, {scenario}");
             assert_eq!(of(scenario, "response p50"), 0, "{kernel}, {scenario}: virtual CPUs take turns");

@@ -8,13 +8,14 @@ pub mod flash;
 pub mod hdd;
 
 use surety_model::source::Diagnostics;
-use surety_units::{Nanos, Rate};
+use surety_units::{Bytes, Nanos, Rate};
 
 use super::plan::Measured;
 use super::samples::{Group, Part, Sample, quantile, sorted};
 use super::search::trial;
-use crate::model::Op;
-use crate::profile::Profile;
+use crate::model::{Op, SECTOR};
+use crate::profile::{Profile, SlowestRead};
+use crate::worst::Asked;
 
 /// What a profile says of the device it was measured on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +61,39 @@ pub fn fit(measured: &Measured, origin: &Origin) -> Result<Fitted, Diagnostics> 
     };
     let name = format!("{}.toml", origin.name);
     let profile = Profile::read(&origin.name, &name, &draft.text)?;
-    Ok(Fitted { profile, text: draft.text, notes: draft.notes })
+    let Some(read) = slowest_read(measured, &profile) else {
+        return Ok(Fitted { profile, text: draft.text, notes: draft.notes });
+    };
+    let text = with_slowest_read(&draft.text, read);
+    Ok(Fitted { profile: Profile::read(&origin.name, &name, &text)?, text, notes: draft.notes })
+}
+
+/// Of the reads that were made one at a time the one that took longest, as against what the model takes at most.
+fn slowest_read(measured: &Measured, profile: &Profile) -> Option<SlowestRead> {
+    let alone = measured.groups.iter().filter(|group| group.depth == 1 && group.part != Part::WarmUp);
+    let reads = alone.flat_map(|group| &group.samples).filter(|sample| sample.request.op == Op::Read);
+    let reads: Vec<&Sample> = reads.collect();
+    let longest = reads.iter().map(|sample| sample.request.sectors).max()?;
+    let worst = profile.worst(&Asked { range: 0..profile.sectors(), longest, writes: None }).ok()?;
+    let beyond = |sample: &Sample| {
+        let most = worst.read.of(u64::from(sample.request.sectors) * SECTOR);
+        sample.completed - sample.issued - most
+    };
+    let slowest = reads.into_iter().max_by_key(|sample| beyond(sample))?;
+    let took = slowest.completed - slowest.issued;
+    Some(SlowestRead { sectors: slowest.request.sectors.into(), took })
+}
+
+/// The text of a profile with that read behind its sources.
+fn with_slowest_read(text: &str, read: SlowestRead) -> String {
+    const SOURCES: &str = "\n]\n";
+    let line = format!(
+        "# Of reads made one at a time the slowest, as against what this model takes at most: where it took longer, no guarantee is given.\n\
+         slowest_read = {{ bytes = \"{}\", took = \"{}\" }}\n",
+        Bytes(read.sectors * SECTOR).to_exact_string(),
+        read.took.to_exact_string()
+    );
+    text.replacen(SOURCES, &format!("{SOURCES}{line}"), 1)
 }
 
 /// The simpler of two models, unless the other is nearer by more than a third and it is not near itself.

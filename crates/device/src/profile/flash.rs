@@ -32,6 +32,8 @@ struct Keys {
     _about: IgnoredAny,
     #[serde(rename = "sources")]
     _sources: IgnoredAny,
+    #[serde(rename = "slowest_read")]
+    _slowest_read: Option<IgnoredAny>,
     size: Spanned<Size<DISK_MAX>>,
     depth: Spanned<Count<DEPTH_MAX>>,
     link: Speed,

@@ -25,6 +25,8 @@ struct Keys {
     _about: IgnoredAny,
     #[serde(rename = "sources")]
     _sources: IgnoredAny,
+    #[serde(rename = "slowest_read")]
+    _slowest_read: Option<IgnoredAny>,
     depth: Count<DEPTH_MAX>,
     age_limit: Time<3600>,
     interface: Speed,

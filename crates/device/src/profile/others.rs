@@ -22,6 +22,8 @@ struct FixedKeys {
     _about: IgnoredAny,
     #[serde(rename = "sources")]
     _sources: IgnoredAny,
+    #[serde(rename = "slowest_read")]
+    _slowest_read: Option<IgnoredAny>,
     size: Size<DISK_MAX>,
     read: Time,
     write: Time,
@@ -55,6 +57,8 @@ struct VirtioKeys {
     _about: IgnoredAny,
     #[serde(rename = "sources")]
     _sources: IgnoredAny,
+    #[serde(rename = "slowest_read")]
+    _slowest_read: Option<IgnoredAny>,
     behind: Spanned<String>,
     wake: Time,
     submit: Time,

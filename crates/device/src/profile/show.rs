@@ -42,6 +42,9 @@ pub fn show(profile: &Profile) -> String {
     page.row("what", &profile.about);
     page.row("model", profile.model);
     device(&mut page, profile);
+    if let Some(read) = profile.slowest_read {
+        page.row("slowest read", &format!("{} in {}", size(read.sectors), time(read.took)));
+    }
     for (number, source) in profile.sources.iter().enumerate() {
         page.row(if number == 0 { "sources" } else { "" }, source);
     }

@@ -9,10 +9,11 @@ use surety_model::playout::{buffer_of, jitter_of};
 use surety_model::workload::{BatchMode, Stream};
 use surety_model::world::WorldError;
 use surety_stream::{
-    Batch, Cause, Contract, Level, Reader, Rest, Station, StationSettings, Stats, StreamError,
+    Batch, Contract, Level, Reader, Rest, Station, StationSettings, Stats, StreamError, UnderRun, Waits,
 };
-use surety_units::{Bytes, Nanos};
+use surety_units::{Bytes, Nanos, Tid};
 
+use super::Told;
 use crate::threads::given_of;
 use crate::window::Window;
 
@@ -38,9 +39,7 @@ impl Stations {
             None => {
                 let default = StationSettings::default();
                 let io_priority = stream.io_priority.map(given_of).or(default.io_priority);
-                let station = Station::start(StationSettings { io_priority, ..default })?;
-                station.set_mode(stream.mode);
-                station
+                Station::start(StationSettings { io_priority, mode: stream.mode, ..default })?
             }
         };
         let station = self.0.entry(key).or_insert(station);
@@ -103,6 +102,10 @@ pub(crate) struct Fetched {
     pub(super) open: Option<Nanos>,
     pub(super) writes: bool,
     pub(super) rest: Option<Rest>,
+    /// What its program waited for, in the order in which it did.
+    pub(super) under_runs: Vec<UnderRun>,
+    /// The thread that moved its batches.
+    pub(super) served_by: Tid,
 }
 
 /// How a station's disk rested, where its mode is to have it do so.
@@ -120,6 +123,16 @@ impl Fetched {
     pub(super) fn object(&mut self, why: String) {
         self.level = self.level.min(Level::Scheduled);
         self.caveats.push(why);
+    }
+
+    /// What its program waited for, the time of batches in the kernel divided as far as it is told.
+    pub(super) fn waits(&self, told: &Told) -> Waits {
+        let mut waits = Waits::default();
+        for under_run in &self.under_runs {
+            waits.add(under_run, told.get(&(self.served_by, under_run.batch.submitted)));
+        }
+        // More than are kept one by one, or calls of their own: nothing is told of those.
+        if waits.under_runs == self.stats.waits.under_runs { waits } else { self.stats.waits }
     }
 
     /// When each batch was asked for and when it was there, since the beginning of the run.
@@ -165,14 +178,16 @@ impl Ahead {
             batches: reader.take_batches(),
             writes: false,
             rest: rest_of(&self.station),
+            under_runs: reader.take_under_runs(),
+            served_by: self.station.tid(),
         }
     }
 }
 
 /// In the environment of a record: how the threads of a stream were served.
 ///
-/// `level`: how much of a guarantee a plan gave it, where all was as planned.
-pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<String> {
+/// `level`: how much of a guarantee a plan gave it, where all was as planned. `waits`: what each waited for.
+pub(super) fn described(fetched: &[&Fetched], level: Option<String>, waits: &[Waits]) -> Option<String> {
     let first = fetched.first()?;
     let lowest = fetched.iter().map(|each| each.level).min().unwrap_or(first.level);
     let mut caveats: Vec<&str> = Vec::new();
@@ -199,13 +214,8 @@ pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<S
     if let Some(rest) = &first.rest {
         text += &format!("; {}", ULTRASTAR_36Z15.rested(rest));
     }
-    let under_runs: u64 = fetched.iter().map(|each| each.stats.under_runs).sum();
-    if under_runs > 0 {
-        let causes = Cause::ALL.map(|cause| {
-            let waited = fetched.iter().map(|each| each.stats.waited_for(cause)).max().unwrap_or_default();
-            format!("{waited} for {}", cause.words())
-        });
-        text += &format!("; {under_runs} under-runs, at most {}", causes.join(", "));
+    if let Some(words) = Waits::in_words(waits) {
+        text += &format!("; {words}");
     }
     Some(text)
 }

@@ -61,6 +61,8 @@ impl Recorder {
             batches: writer.take_batches(),
             writes: true,
             rest: rest_of(&self.station),
+            under_runs: writer.take_under_runs(),
+            served_by: self.station.tid(),
         }
     }
 }

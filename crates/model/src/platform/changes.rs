@@ -6,7 +6,8 @@ use std::str::FromStr;
 use surety_units::{CpuSet, Nanos};
 
 use super::{
-    Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, SCALED_CPUS, TimerRules, scale_of,
+    DiskDriver, Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, SCALED_CPUS,
+    TimerRules, scale_of,
 };
 
 /// A key: what its value looks like, what it says, and how it is carried out.
@@ -266,6 +267,13 @@ pub const KEYS: &[KeyRow] = &[
             Ok(())
         },
     },
+    KeyRow {
+        word: "disk-driver",
+        value: "own|loop:TAGS",
+        example: "loop:128",
+        about: "what drives disks with a model: the driver of such a disk, or, as in runs on a kernel, a loop device that takes TAGS requests; its queue has twice as many, up to 256",
+        set: set_disk_driver,
+    },
 ];
 
 /// Every key with what stands for its value: `cpus=N, hz=N, ...`.
@@ -316,6 +324,18 @@ fn set_class_order(platform: &mut Platform, value: &str) -> Result<(), String> {
     Ok(())
 }
 
+fn set_disk_driver(platform: &mut Platform, value: &str) -> Result<(), String> {
+    let tags = |text: &str| text.parse().ok().filter(|tags| (1..=TAGS_MAX).contains(tags));
+    platform.disk_driver = match value {
+        "own" => DiskDriver::OfDisk,
+        _ => match value.strip_prefix("loop:").and_then(tags) {
+            Some(tags) => DiskDriver::Loop { tags: Some(tags) },
+            None => return Err(format!("`own`, or `loop:TAGS` with 1 to {TAGS_MAX}")),
+        },
+    };
+    Ok(())
+}
+
 fn set_hz(platform: &mut Platform, value: &str) -> Result<(), String> {
     let hz = value.parse().ok().filter(|hz| (24..=100_000).contains(hz));
     let hz: i64 = hz.ok_or("a number from 24 to 100000, such as 100, 250, 300 or 1000")?;
@@ -343,6 +363,9 @@ fn set_enforcement(platform: &mut Platform, value: &str) -> Result<(), String> {
     };
     Ok(())
 }
+
+/// Tags that a driver of the kernel has at most (`BLK_MQ_MAX_DEPTH`).
+const TAGS_MAX: u32 = 10_240;
 
 /// Shorter slices and periods make nothing but events.
 const SLICE_MIN: Nanos = Nanos::from_micros(1);
@@ -496,6 +519,13 @@ mod tests {
         assert!(divided.in_words().contains("8 CPUs, smt=2,nodes=2"), "{}", divided.in_words());
         assert!("smt=4".parse::<PlatformChanges>().is_ok(), "the machine may have as many CPUs");
         assert!(changed("smt=4").unwrap_err().contains("cannot be divided by `smt`, 4"));
+        let looped =
+            |value: &str| changed(&format!("disk-driver={value}")).map(|machine| machine.disk_driver);
+        assert_eq!(looped("loop:64"), Ok(DiskDriver::Loop { tags: Some(64) }));
+        assert_eq!(looped("own"), Ok(DiskDriver::OfDisk));
+        for value in ["loop", "loop:0", "loop:10241", "scsi"] {
+            assert!(looped(value).unwrap_err().contains("`own`, or `loop:TAGS`"), "{value}");
+        }
         let [asked, said] = ["hz=1000,cpus=4", "cpus=2,overheads=off"].map(|text| text.parse().unwrap());
         let both: PlatformChanges = asked;
         assert_eq!(both.over(&said).to_string(), "cpus=4,hz=1000,overheads=off");

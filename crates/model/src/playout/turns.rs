@@ -153,7 +153,8 @@ impl Pace {
                 Want::Nothing => {}
             }
         }
-        if first.is_none() {
+        // One that waits for its batch under way may want more.
+        if first.is_none() && !(0..streams.len()).any(&is_busy) {
             self.is_filling = false;
         }
         first.map(Turn::Of).or(soonest.map(Turn::From)).unwrap_or(Turn::Nothing)
@@ -254,6 +255,20 @@ mod tests {
         let nothing = pace.turn(&mut [Fixed(Want::Nothing, 90)], at(100), |_| false);
         assert_eq!(nothing, Turn::Nothing);
         assert_eq!(pace.turn(&mut [Fixed(Want::Since(at(2)), 40)], at(100), |_| false), Turn::Nothing);
+    }
+
+    /// Where each stream has its own batches at the disk, one that has as many as it may is filled on when they are there.
+    #[test]
+    fn a_batch_under_way_does_not_end_the_filling() {
+        let mut pace = Pace::default();
+        pace.change(BatchMode::Longest);
+        let mut turn = |ahead, is_busy: bool| {
+            let mut streams = [Fixed(Want::Since(at(1)), ahead)];
+            matches!(pace.turn(&mut streams, at(100), |_| is_busy), Turn::Of(_))
+        };
+        assert!(turn(10, false), "it is low");
+        assert!(!turn(20, true), "its batch is under way");
+        assert!(turn(20, false), "it is filled to the end");
     }
 
     #[test]

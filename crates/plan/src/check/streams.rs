@@ -3,6 +3,8 @@
 //! The admission is the same computation, made anew with the plan's own platform and reservations: what it says of batch, buffer, bound and the
 //! disk has to be what the plan says. The simulation is independent of it: no batch may take longer than the bound, and no promise be broken.
 
+use std::sync::Arc;
+
 use surety_analysis::foundation::ReservedThread;
 use surety_model::formats::toml;
 use surety_model::plan::{Plan, PlannedStream, Proof};
@@ -14,7 +16,7 @@ use surety_sim::SimWorld;
 use surety_units::Nanos;
 
 use super::{CheckError, Checked, Finding};
-use crate::streams::{PlannedStreams, plan_streams};
+use crate::streams::{Ground, PlannedStreams, plan_streams};
 
 /// So long streams are simulated.
 const SIMULATED: Nanos = Nanos::from_secs(5);
@@ -31,7 +33,8 @@ pub(super) fn checked(plan: &Plan, threads: &[(&str, ReservedThread)]) -> Result
     }
     let workload = asked(plan)?;
     let threads: Vec<_> = threads.iter().map(|(name, thread)| ((*name).to_owned(), *thread)).collect();
-    let again = plan_streams(&workload, &plan.platform, &threads);
+    let ground = Ground { workload: &workload, platform: &plan.platform, files: &plan.models };
+    let again = plan_streams(&ground, &threads);
     for planned in &plan.streams {
         same(planned, &again)?;
     }
@@ -102,7 +105,8 @@ fn simulated(plan: &Plan, asked: &Workload) -> Result<Vec<Checked>, CheckError> 
     // What has no reservation of this plan would be judged without its own.
     workload.tasks.iter_mut().for_each(|task| task.promises.clear());
     workload.irqs.iter_mut().for_each(|irq| irq.promises.clear());
-    let options = RunOptions { seed: SEED, duration: SIMULATED, ..RunOptions::default() };
+    let files = Arc::new(plan.models.clone());
+    let options = RunOptions { seed: SEED, duration: SIMULATED, files, ..RunOptions::default() };
     let record = SimWorld::new(plan.platform.clone())
         .run(&workload, &options, &mut Unobserved)
         .map_err(|error| CheckError::Simulation(error.to_string()))?;

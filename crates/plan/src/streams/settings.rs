@@ -1,7 +1,5 @@
 //! [`candidates`]: how a disk may be set so that what streams get of it has a bound, with the reason of each setting that the workload leaves open.
 
-use std::collections::BTreeMap;
-
 use surety_analysis::streams::ORDER;
 use surety_device::SECTOR;
 use surety_device::profile::Profile;
@@ -9,7 +7,7 @@ use surety_model::plan::PlannedDisk;
 use surety_model::workload::{Direction, Disk, FileUse, Stream, Workload};
 use surety_units::{Bytes, Nanos};
 
-use super::is_served;
+use super::{Ground, is_served};
 
 /// The scheduler with a bound.
 const SCHEDULER: &str = "mq-deadline";
@@ -41,6 +39,7 @@ impl Candidate {
             request,
             wbt,
             tunables,
+            best_effort: None,
             because: self.because.clone(),
         }
     }
@@ -56,7 +55,7 @@ impl Candidate {
 /// Ways to set a disk, the one to be preferred first. What the workload sets stays as it is. `overlap`: streams have two batches in the block layer. `inside` says how many requests of
 /// best effort may have left the I/O scheduler of a disk.
 pub(super) fn candidates(
-    workload: &Workload,
+    ground: &Ground<'_>,
     (disk, overlap): (&Disk, bool),
     inside: impl Fn(&Disk) -> Option<u64>,
 ) -> Vec<Candidate> {
@@ -68,7 +67,7 @@ pub(super) fn candidates(
     if first.disk.scheduler.as_deref() != Some(SCHEDULER) {
         return vec![first];
     }
-    let profile = disk.model.as_deref().and_then(|model| Profile::of_model(model, &BTreeMap::new()).ok());
+    let profile = disk.model.as_deref().and_then(|model| Profile::of_model(model, ground.files).ok());
     if !disk.tunables.contains_key("prio_aging_expire") {
         let because = "prio_aging_expire an hour: no request of best effort ages and goes first".to_owned();
         first = first.with(because, |disk| set_tunable(disk, "prio_aging_expire", NEVER));
@@ -81,7 +80,7 @@ pub(super) fn candidates(
             .with(because, |disk| ORDER.iter().for_each(|(name, value)| set_tunable(disk, name, *value)));
     }
     if let Some(profile) = &profile {
-        first = limit_writes(workload, first, profile.requests_scheduled());
+        first = limit_writes(ground.workload, first, profile.requests_scheduled());
     }
     if disk.depth.is_none() {
         let limited = Disk { depth: Some(DEPTH), ..first.disk.clone() };

@@ -306,6 +306,7 @@ pub fn plan() -> Plan {
         streams: Vec::new(),
         disks: Vec::new(),
         asked: None,
+        models: BTreeMap::new(),
         refusals: vec![Refusal {
             activity: "audio".to_owned(),
             promise: promise("latency <= 2ms @ 99.9%"),

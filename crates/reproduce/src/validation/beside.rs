@@ -1,17 +1,16 @@
-//! [`Beside`]: the counter-runs that show causes, of the simulator and of kernels.
+//! [`Beside`]: the counter-runs that show causes.
 
 use surety_model::formats::toml;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
-use surety_units::{Bandwidth, Nanos};
+use surety_model::world::RunOptions;
+use surety_units::Nanos;
 
-use super::Condition;
-
-/// What is otherwise in a run that shows a cause.
+/// What is otherwise in a simulation that shows a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// A fair thread of the kernel's own beside it.
-    Thread { period_us: u32, work_us: u32 },
+    Kernel { period_us: u32, work_us: u32 },
     /// The hypervisor takes a CPU: a thread above all that are not reserved.
     Stolen { period_us: u32, work_us: u32 },
     /// A CPU that goes idle has one more tick (`nohz=late`).
@@ -20,14 +19,12 @@ pub enum Beside {
     Later { ms: u32 },
     /// Wake-ups and ticks take so much, in percent of what they take in the record.
     Costs { wakeups: u32, ticks: u32 },
+    /// Which of several CPUs reads `jiffies` first on a tick of all is chance ([`Platform::ticks_by_chance`]), drawn with this seed.
+    Chance { seed: u64 },
     /// A period of realtime throttling lasts already and ends then ([`Platform::realtime_period_left`]).
     Period { left_ms: u32 },
-    /// CPUs' accounts have thousandths of reservations that are no more ([`Platform::stale_bandwidth`]).
-    Stale { thousandths: u32 },
     /// The workload reads otherwise in one place.
     Reads { here: &'static str, there: &'static str },
-    /// The kernel runs it under another condition, and that run is simulated.
-    Kernel(Condition),
 }
 
 impl Beside {
@@ -39,15 +36,14 @@ impl Beside {
             )
         };
         let text = match self {
-            Beside::Thread { period_us, work_us } => beside(period_us, work_us, "fair"),
+            Beside::Kernel { period_us, work_us } => beside(period_us, work_us, "fair"),
             Beside::Stolen { period_us, work_us } => beside(period_us, work_us, "fifo:99"),
             Beside::Reads { here, there } => text.replacen(here, there, 1),
             Beside::IdleTicks
             | Beside::Later { .. }
             | Beside::Costs { .. }
             | Beside::Period { .. }
-            | Beside::Stale { .. }
-            | Beside::Kernel(_) => text.to_owned(),
+            | Beside::Chance { .. } => text.to_owned(),
         };
         toml::read("scenario", &text).ok()
     }
@@ -62,27 +58,24 @@ impl Beside {
                 machine.overheads.wakeup = part(machine.overheads.wakeup, wakeups);
                 machine.overheads.tick = part(machine.overheads.tick, ticks);
             }
+            Beside::Chance { .. } => machine.ticks_by_chance = true,
             Beside::Period { left_ms } => {
                 machine.realtime_period_left = Some(Nanos::from_millis(left_ms.into()));
             }
-            Beside::Stale { thousandths } => {
-                machine.stale_bandwidth = Bandwidth::new(thousandths.into(), 1000);
-            }
-            Beside::Thread { .. }
-            | Beside::Stolen { .. }
-            | Beside::Later { .. }
-            | Beside::Reads { .. }
-            | Beside::Kernel(_) => {}
+            Beside::Kernel { .. } | Beside::Stolen { .. } | Beside::Later { .. } | Beside::Reads { .. } => {}
         }
         machine
     }
 
-    /// How much later its window begins.
-    pub fn later(self) -> Nanos {
+    /// The run with it, on a machine whose ticks come where they would.
+    pub fn options(self, options: &RunOptions) -> RunOptions {
+        let mut options = options.clone();
         match self {
-            Beside::Later { ms } => Nanos::from_millis(i64::from(ms)),
-            _ => Nanos::ZERO,
+            Beside::Later { ms } => options.warm_up += Nanos::from_millis(i64::from(ms)),
+            Beside::Chance { seed } => options.seed = seed,
+            _ => {}
         }
+        options
     }
 }
 
@@ -95,7 +88,7 @@ mod tests {
     fn every_scenario_can_be_simulated_beside_a_thread_of_the_kernel() {
         for scenario in scenarios() {
             let (period_us, work_us) = (9_000, 5);
-            for beside in [Beside::Thread { period_us, work_us }, Beside::Stolen { period_us, work_us }] {
+            for beside in [Beside::Kernel { period_us, work_us }, Beside::Stolen { period_us, work_us }] {
                 let with = beside.with(&scenario.text).expect(&scenario.title);
                 assert_eq!(with.tasks.len(), scenario.workload.tasks.len() + 1, "{}", scenario.title);
             }
@@ -109,7 +102,11 @@ mod tests {
         let other = Beside::Costs { wakeups: 115, ticks: 0 }.on(&machine);
         assert_eq!((other.overheads.wakeup, other.overheads.tick), (Nanos::new(2300), Nanos::ZERO));
         assert_eq!(Beside::Later { ms: 100 }.on(&machine), machine);
-        assert_eq!(Beside::Later { ms: 100 }.later(), Nanos::from_millis(100));
+        let options = RunOptions::default();
+        let later = Beside::Later { ms: 100 }.options(&options);
+        assert_eq!((later.warm_up - options.warm_up, later.seed), (Nanos::from_millis(100), options.seed));
+        let chance = Beside::Chance { seed: 7 }.options(&options);
+        assert_eq!((chance.warm_up, chance.seed), (options.warm_up, 7));
     }
 
     #[test]

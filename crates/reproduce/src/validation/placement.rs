@@ -1,13 +1,13 @@
 //! [`Placement`]: where the threads of a run are placed, in figures that do not say which of equal CPUs is which.
 //!
 //! Equal CPUs change places, and who is on which of them is a matter of the beginning. What a scheduler makes of them is not: for which part of
-//! its CPU time a thread has been on the CPU where it has most ([`ON_ONE_CPU`]), how often it came to another CPU than it had before ([`MOVES`]),
-//! how long a CPU idled while a thread waited behind another one elsewhere ([`IDLE_BESIDE_WAITING`]), and for which part of their CPU time threads shared
-//! a core, a cache or a node. All of them are taken from switches, wake-ups and migrations, in the same way on a kernel and simulated.
+//! its CPU time a thread has been on the CPU where it has most ([`ON_ONE_CPU`]), how often it came to another CPU than it had before
+//! ([`MIGRATIONS`]), and for which part of their CPU time threads shared a core, a cache or a node. All of them are taken from switches, in the same
+//! way on a kernel and simulated.
 
 use std::collections::BTreeMap;
 
-use surety_model::event::{Comm, Event, EventKind, TraceSink, Woken};
+use surety_model::event::{Comm, Event, EventKind, TraceSink};
 use surety_model::platform::Topology;
 use surety_model::workload::{Instances, Workload};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
@@ -15,16 +15,14 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 use super::Figures;
 
 /// The name that stands for all activities.
-pub const ALL: &str = "all tasks";
+const ALL: &str = "all tasks";
 /// What is shared, from the nearest on.
 pub(super) const SHARED: [&str; 3] = ["core shared", "cache shared", "node shared"];
 /// The part of the CPU time that threads have on the CPU where each has most of its own.
 pub(super) const ON_ONE_CPU: &str = "on one CPU";
 /// How often in a second threads come to another CPU than they had before.
-pub(super) const MOVES: &str = "moves";
-/// The part of time in which a CPU idles while a thread waits behind another one on its own.
-pub(super) const IDLE_BESIDE_WAITING: &str = "idle beside waiting";
-/// The part of the CPU time in which another CPU is busy, with whatever thread. It is compared with nothing: it tells whose times are.
+pub(super) const MIGRATIONS: &str = "migrations";
+/// The part of an activity's CPU time in which another CPU is busy, with whatever thread. It is compared with nothing: it tells whose times are.
 pub(super) const BESIDE_OTHERS: &str = "beside others";
 
 /// Adds up while events come.
@@ -44,7 +42,6 @@ pub struct Placement {
     /// CPU time of all of them, and of those that share each.
     total: Nanos,
     shared: [Nanos; 3],
-    idle_beside_waiting: Nanos,
 }
 
 /// An activity whose threads are told by their names.
@@ -75,9 +72,7 @@ struct Thread {
     beside_others: Nanos,
     /// The CPU that it had last.
     last: Option<usize>,
-    moves: u32,
-    /// The CPU on which it waits.
-    waits_on: Option<usize>,
+    migrations: u32,
 }
 
 impl Placement {
@@ -105,7 +100,6 @@ impl Placement {
             numbers: BTreeMap::new(),
             total: Nanos::ZERO,
             shared: [Nanos::ZERO; 3],
-            idle_beside_waiting: Nanos::ZERO,
         }
     }
 
@@ -121,8 +115,8 @@ impl Placement {
         }
         let activity = self.activities.iter().position(|member| member.comm == comm)?;
         let runs = vec![Nanos::ZERO; self.cpus.len()];
-        let (last, waits_on) = (None, None);
-        self.threads.push(Thread { activity, runs, beside_others: Nanos::ZERO, last, moves: 0, waits_on });
+        let beside_others = Nanos::ZERO;
+        self.threads.push(Thread { activity, runs, beside_others, last: None, migrations: 0 });
         self.numbers.insert(tid, self.threads.len() - 1);
         Some(self.threads.len() - 1)
     }
@@ -148,45 +142,22 @@ impl Placement {
             let together = self.cpus.chunks(size).map(|part| part.iter().filter(is_ours).count());
             *shared += span * together.filter(|count| *count > 1).map(|count| count as i64).sum::<i64>();
         }
-        let waits_behind =
-            |thread: &Thread| thread.waits_on.is_some_and(|cpu| self.cpus[cpu] != Occupant::Nobody);
-        if busy < self.cpus.len() && self.threads.iter().any(waits_behind) {
-            self.idle_beside_waiting += span;
-        }
     }
 
     /// A CPU changes hands.
-    fn switch(
-        &mut self,
-        (time, cpu): (Nanos, usize),
-        left: Option<usize>,
-        still_ready: bool,
-        next: Occupant,
-    ) {
+    fn switch(&mut self, time: Nanos, cpu: usize, next: Occupant) {
         self.until(time);
-        if let Some(number) = left {
-            self.threads[number].waits_on = still_ready.then_some(cpu);
-        }
         if let Occupant::Thread(number) = next {
             let is_seen = self.window.0 <= time && time < self.window.1;
             let thread = &mut self.threads[number];
-            thread.moves += u32::from(is_seen && thread.last.is_some_and(|last| last != cpu));
-            (thread.last, thread.waits_on) = (Some(cpu), None);
+            thread.migrations += u32::from(is_seen && thread.last.is_some_and(|last| last != cpu));
+            thread.last = Some(cpu);
         }
         self.cpus[cpu] = next;
     }
 
-    /// A thread of the workload is put on a CPU to wait there, if it has none.
-    fn wait(&mut self, time: Nanos, Woken { tid, comm, target, .. }: Woken) {
-        self.until(time);
-        let Some(number) = self.number(tid, comm) else { return };
-        if !self.cpus.contains(&Occupant::Thread(number)) {
-            self.threads[number].waits_on = self.place(target);
-        }
-    }
-
-    /// The figures: parts in percent, and moves in a second. What all CPUs share is none, there are none of threads that never ran, and none of where those
-    /// are that may not choose.
+    /// The figures: parts in percent, and migrations per second. What all CPUs share is none, there are none of threads that never ran, and none of
+    /// where those are that may not choose.
     pub fn figures(mut self) -> Vec<Figures> {
         self.until(self.window.1);
         let percent = |part: Nanos, of: Nanos| part.get() as f64 * 100.0 / of.get() as f64;
@@ -203,20 +174,21 @@ impl Placement {
             figures.insert(BESIDE_OTHERS.to_owned(), percent(beside, run));
             if member.is_free {
                 let most = of().filter_map(|thread| thread.runs.iter().max()).copied().sum();
-                let moves: u32 = of().map(|thread| thread.moves).sum();
+                let migrations: u32 = of().map(|thread| thread.migrations).sum();
                 figures.insert(ON_ONE_CPU.to_owned(), percent(most, run));
-                figures.insert(MOVES.to_owned(), f64::from(moves) * 1e9 / span.get() as f64);
+                figures.insert(MIGRATIONS.to_owned(), f64::from(migrations) * 1e9 / span.get() as f64);
             }
             all.push(Figures { activity: member.name.clone(), figures });
         }
         let is_part = |size: usize| (2..self.cpus.len()).contains(&size) && self.total.is_positive();
         let shared = SHARED.iter().zip(self.sizes.into_iter().zip(self.shared));
-        let mut figures: BTreeMap<String, f64> = shared
+        let figures: BTreeMap<String, f64> = shared
             .filter(|(_, (size, _))| is_part(*size))
             .map(|(word, (_, shared))| ((*word).to_owned(), percent(shared, self.total)))
             .collect();
-        figures.insert(IDLE_BESIDE_WAITING.to_owned(), percent(self.idle_beside_waiting, span));
-        all.push(Figures { activity: ALL.to_owned(), figures });
+        if !figures.is_empty() {
+            all.push(Figures { activity: ALL.to_owned(), figures });
+        }
         all
     }
 }
@@ -227,27 +199,14 @@ impl TraceSink for Placement {
     }
 
     fn event(&mut self, event: &Event<'_>) {
-        match event.kind {
-            EventKind::Switch { prev, prev_comm, prev_state, next, next_comm, .. } => {
-                let Some(cpu) = self.place(event.cpu) else { return };
-                let left = self.number(prev, prev_comm);
-                let next = match self.number(next, next_comm) {
-                    Some(number) => Occupant::Thread(number),
-                    None if next == Tid::IDLE => Occupant::Nobody,
-                    None => Occupant::Other,
-                };
-                self.switch((event.time, cpu), left, !prev_state.is_blocked(), next);
-            }
-            EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => self.wait(event.time, woken),
-            EventKind::Migrate { tid, comm, to, .. } => {
-                let number = self.number(tid, comm).filter(|number| self.threads[*number].waits_on.is_some());
-                if let Some(number) = number {
-                    self.until(event.time);
-                    self.threads[number].waits_on = self.place(to);
-                }
-            }
-            _ => {}
-        }
+        let EventKind::Switch { next, next_comm, .. } = event.kind else { return };
+        let Some(cpu) = self.place(event.cpu) else { return };
+        let next = match self.number(next, next_comm) {
+            Some(number) => Occupant::Thread(number),
+            None if next == Tid::IDLE => Occupant::Nobody,
+            None => Occupant::Other,
+        };
+        self.switch(event.time, cpu, next);
     }
 }
 
@@ -262,8 +221,6 @@ mod tests {
     const B: (i32, &str) = (2, "b");
     const KERNEL: (i32, &str) = (9, "kworker");
     const IDLE: (i32, &str) = (0, "swapper");
-    const READY: LeaveState = LeaveState::Runnable { preempted: true };
-    const ASLEEP: LeaveState = LeaveState::Sleeping;
 
     fn of(topology: Option<Topology>, cpus: u32) -> Placement {
         let mut placement = Placement::of(&toml::read("two", TWO).unwrap(), topology, CpuSet::first(cpus));
@@ -271,25 +228,19 @@ mod tests {
         placement
     }
 
-    fn happens(placement: &mut Placement, time: i64, cpu: u32, kind: EventKind<'_>) {
-        let (time, cpu) = (Nanos::new(time), CpuId(cpu));
-        placement.event(&Event { time, cpu, current: Tid(0), kind });
-    }
-
     type Named = (i32, &'static str);
 
-    fn switch(placement: &mut Placement, (time, cpu): (i64, u32), left: (Named, LeaveState), next: Named) {
-        let ((prev, prev_comm), prev_state) = left;
+    fn switch(placement: &mut Placement, (time, cpu): (i64, u32), next: Named) {
         let kind = EventKind::Switch {
-            prev: Tid(prev),
-            prev_comm: Comm::new(prev_comm),
+            prev: Tid(0),
+            prev_comm: Comm::new(""),
             prev_prio: 120,
-            prev_state,
+            prev_state: LeaveState::Sleeping,
             next: Tid(next.0),
             next_comm: Comm::new(next.1),
             next_prio: 120,
         };
-        happens(placement, time, cpu, kind);
+        placement.event(&Event { time: Nanos::new(time), cpu: CpuId(cpu), current: Tid(0), kind });
     }
 
     /// What is found of an activity, by name.
@@ -306,61 +257,46 @@ mod tests {
     fn what_two_threads_share_counts_for_both_while_they_do() {
         let mut placement = of(Some(Topology { smt: 2, llc: Some(4), nodes: 1 }), 8);
         // Both of one core for 200, then of one cache for 300, then of two for the other 500.
-        switch(&mut placement, (0, 0), (IDLE, READY), A);
-        switch(&mut placement, (50, 1), (IDLE, READY), B);
-        switch(&mut placement, (300, 1), (B, READY), KERNEL);
-        switch(&mut placement, (300, 2), (IDLE, READY), B);
-        switch(&mut placement, (600, 2), (B, READY), IDLE);
-        switch(&mut placement, (600, 4), (IDLE, READY), B);
+        switch(&mut placement, (0, 0), A);
+        switch(&mut placement, (50, 1), B);
+        switch(&mut placement, (300, 1), KERNEL);
+        switch(&mut placement, (300, 2), B);
+        switch(&mut placement, (600, 2), IDLE);
+        switch(&mut placement, (600, 4), B);
         let all = placement.figures();
-        let shared = [("cache shared", 50.0), ("core shared", 20.0), (IDLE_BESIDE_WAITING, 0.0)];
+        let shared = [("cache shared", 50.0), ("core shared", 20.0)];
         assert_eq!(found(&all, ALL), words(&shared));
     }
 
     #[test]
-    fn a_thread_is_on_the_cpu_where_it_has_most_and_moves_where_it_comes_to_another() {
+    fn a_thread_is_on_the_cpu_where_it_has_most_and_migrates_where_it_comes_to_another() {
         let mut placement = of(None, 2);
-        switch(&mut placement, (0, 0), (IDLE, READY), A);
+        switch(&mut placement, (0, 0), A);
         // Preempted and back on the same CPU, then on the other one; it begins there outside of what is observed, and sleeps in between.
-        switch(&mut placement, (50, 0), (A, ASLEEP), IDLE);
-        switch(&mut placement, (60, 1), (IDLE, READY), A);
-        switch(&mut placement, (200, 1), (A, READY), KERNEL);
-        switch(&mut placement, (300, 1), (KERNEL, ASLEEP), A);
-        switch(&mut placement, (700, 1), (A, ASLEEP), IDLE);
-        switch(&mut placement, (800, 0), (IDLE, READY), A);
+        switch(&mut placement, (50, 0), IDLE);
+        switch(&mut placement, (60, 1), A);
+        switch(&mut placement, (200, 1), KERNEL);
+        switch(&mut placement, (300, 1), A);
+        switch(&mut placement, (700, 1), IDLE);
+        switch(&mut placement, (800, 0), A);
         let all = placement.figures();
         // 100 and 400 of 800, and the last 300 on the other.
-        let of_a = [(BESIDE_OTHERS, 0.0), (MOVES, 1e6), (ON_ONE_CPU, 62.5)];
+        let of_a = [(BESIDE_OTHERS, 0.0), (MIGRATIONS, 1e6), (ON_ONE_CPU, 62.5)];
         assert_eq!(found(&all, "a"), words(&of_a));
         assert!(all.iter().all(|figures| figures.activity != "b"), "{all:?}");
     }
 
+    /// A thread of the kernel's makes a CPU as busy as one of the workload.
     #[test]
-    fn a_cpu_idles_beside_a_thread_that_waits_behind_another_one() {
+    fn a_thread_is_beside_others_while_another_cpu_is_busy() {
         let mut placement = of(None, 2);
-        let woken = |tid, comm, target| Woken {
-            tid: Tid(tid),
-            comm: Comm::new(comm),
-            prio: 120,
-            target: CpuId(target),
-        };
-        switch(&mut placement, (0, 0), (IDLE, READY), A);
-        // `b` is woken behind `a` and gets the CPU 300 later; the kernel's own thread has the other CPU for 100 of that.
-        happens(&mut placement, 200, 0, EventKind::Wakeup(woken(2, "b", 0)));
-        switch(&mut placement, (250, 1), (IDLE, READY), KERNEL);
-        switch(&mut placement, (350, 1), (KERNEL, ASLEEP), IDLE);
-        switch(&mut placement, (500, 0), (A, READY), B);
-        // `a` waits on for 100, is taken by the other CPU, and that one is on its way to it for 50: it waits behind nobody.
-        let to_other = EventKind::Migrate { tid: Tid(1), comm: Comm::new("a"), from: CpuId(0), to: CpuId(1) };
-        happens(&mut placement, 600, 1, to_other);
-        switch(&mut placement, (650, 1), (IDLE, READY), A);
-        // A thread that is woken while it has its CPU waits for nothing.
-        happens(&mut placement, 700, 0, EventKind::Wakeup(woken(2, "b", 0)));
-        switch(&mut placement, (800, 1), (A, ASLEEP), IDLE);
+        switch(&mut placement, (0, 0), A);
+        switch(&mut placement, (400, 1), KERNEL);
+        switch(&mut placement, (500, 1), IDLE);
+        switch(&mut placement, (900, 1), B);
         let all = placement.figures();
-        assert_eq!(found(&all, ALL), words(&[(IDLE_BESIDE_WAITING, 30.0)]));
-        // `b` has the CPU from 500 on: alone for 150, and from 800 on; beside `a` for 150.
-        assert_eq!(found(&all, "b")[0], (BESIDE_OTHERS.to_owned(), 25.0));
+        assert_eq!(found(&all, "a")[0], (BESIDE_OTHERS.to_owned(), 30.0));
+        assert_eq!(found(&all, "b")[0], (BESIDE_OTHERS.to_owned(), 100.0));
     }
 
     #[test]
@@ -368,7 +304,7 @@ mod tests {
         let text = "format = 1\n[[load]]\nname = \"a\"\nkind = \"spinners\"\ncount = \"1 per-cpu\"\n";
         let mut placement = Placement::of(&toml::read("pinned", text).unwrap(), None, CpuSet::first(2));
         placement.observes((Nanos::new(0), Nanos::new(100)));
-        switch(&mut placement, (0, 0), (IDLE, READY), A);
+        switch(&mut placement, (0, 0), A);
         assert_eq!(found(&placement.figures(), "a"), words(&[(BESIDE_OTHERS, 0.0)]));
     }
 }

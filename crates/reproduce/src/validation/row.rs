@@ -32,16 +32,6 @@ impl Unit {
             Unit::Nanoseconds => (measured * PART).max(SPAN.max(tick).get() as f64),
         }
     }
-
-    /// How far two figures are apart; a time that never came is at any distance from one that did.
-    fn apart(self, one: f64, other: f64) -> f64 {
-        let never = |value: f64| self == Unit::Nanoseconds && value >= Nanos::MAX.get() as f64;
-        match (never(one), never(other)) {
-            (false, false) => (other - one).abs(),
-            (true, true) => 0.0,
-            _ => f64::INFINITY,
-        }
-    }
 }
 
 /// A figure of both.
@@ -58,19 +48,11 @@ pub struct Row {
     pub tolerance: f64,
     /// Why it may be outside, where that is known.
     pub cause: Option<&'static str>,
-    /// What is run once more to show the cause.
+    /// What is simulated once more to show the cause.
     #[serde(skip)]
     pub beside: Option<Beside>,
     /// What that gives.
-    pub counter: Option<Counter>,
-}
-
-/// What a counter-run gives.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Counter {
-    pub simulated: f64,
-    /// Of a counter-run of the kernel its figure, and the largest difference from it that agrees; else the figure of the row is its.
-    pub measured: Option<(f64, f64)>,
+    pub counter: Option<f64>,
 }
 
 impl Row {
@@ -79,23 +61,26 @@ impl Row {
         self.simulated - self.measured
     }
 
-    /// How far the simulator is from the kernel.
-    fn distance(&self) -> f64 {
-        self.unit.apart(self.measured, self.simulated)
+    /// How far a value is from the measured one; a time that never came is at any distance from one that did.
+    fn distance(&self, value: f64) -> f64 {
+        let never = |value: f64| self.unit == Unit::Nanoseconds && value >= Nanos::MAX.get() as f64;
+        match (never(self.measured), never(value)) {
+            (false, false) => (value - self.measured).abs(),
+            (true, true) => 0.0,
+            _ => f64::INFINITY,
+        }
     }
 
     /// Whether the simulator is near enough.
     pub fn agrees(&self) -> bool {
-        self.distance() <= self.tolerance
+        self.distance(self.simulated) <= self.tolerance
     }
 
     /// What the counter-run says of the cause; `None` where there is none for this figure.
     pub fn shown(&self) -> Option<Shown> {
-        let counter = self.counter?;
-        let (measured, tolerance) = counter.measured.unwrap_or((self.measured, self.tolerance));
-        let distance = self.unit.apart(measured, counter.simulated);
-        Some(match distance < self.distance() {
-            _ if distance <= tolerance => Shown::Yes,
+        let counter = self.distance(self.counter?);
+        Some(match counter < self.distance(self.simulated) {
+            _ if counter <= self.tolerance => Shown::Yes,
             true => Shown::Nearer,
             false => Shown::No,
         })
@@ -165,7 +150,7 @@ mod tests {
             tolerance: 1.0,
             cause: Some("why"),
             beside: None,
-            counter: counter.map(|simulated| Counter { simulated, measured: None }),
+            counter,
         }
     }
 
@@ -186,25 +171,8 @@ mod tests {
         assert_eq!(row(Unit::Nanoseconds, 25.0, never, Some(90.0)).shown(), Some(Shown::Nearer));
     }
 
-    /// A counter-run of the kernel is held against its own simulation: what it has itself is near enough, not what the row has.
     #[test]
-    fn a_counter_run_of_the_kernel_is_held_against_its_own_simulation() {
-        let of = |unit, counter| {
-            let never = Nanos::MAX.get() as f64;
-            let measured = if unit == Unit::Nanoseconds { never } else { 25.0 };
-            Row { counter: Some(counter), ..row(unit, measured, 33.0, None) }.shown()
-        };
-        let counter = |measured, simulated| Counter { simulated, measured: Some((measured, 1.0)) };
-        assert_eq!(of(Unit::Percent, counter(33.5, 33.0)), Some(Shown::Yes));
-        assert_eq!(of(Unit::Percent, counter(30.0, 33.0)), Some(Shown::Nearer));
-        assert_eq!(of(Unit::Percent, counter(25.0, 33.0)), Some(Shown::No));
-        // The row's tolerance is of a time that never came; the counter-run's is its own.
-        assert_eq!(of(Unit::Nanoseconds, counter(33.5, 33.0)), Some(Shown::Yes));
-        assert_eq!(of(Unit::Nanoseconds, counter(90.0, 33.0)), Some(Shown::Nearer));
-    }
-
-    #[test]
-    fn moves_agree_within_one_a_second_or_a_twentieth() {
+    fn migrations_agree_within_one_a_second_or_a_twentieth() {
         assert_eq!(Unit::PerSecond.tolerance(3.0, Nanos::ZERO), 1.0);
         assert_eq!(Unit::PerSecond.tolerance(100.0, Nanos::from_millis(4)), 5.0);
         assert_eq!(Unit::Percent.tolerance(100.0, Nanos::from_millis(4)), 1.0);

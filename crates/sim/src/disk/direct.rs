@@ -17,6 +17,17 @@ impl Storage {
         self.doing[process.index()].kept = Some(Vec::new());
     }
 
+    /// From here on it is kept when the driver had the requests of a process's direct accesses.
+    pub fn keep_requests(&mut self, process: ProcessId) {
+        self.doing[process.index()].in_device = Some(Vec::new());
+    }
+
+    /// When the driver took each of those that were complete until an instant, and when it was; handed out once.
+    pub fn take_requests(&mut self, process: ProcessId, until: Nanos) -> Vec<(Nanos, Nanos)> {
+        let kept = self.doing[process.index()].in_device.as_mut();
+        kept.map_or_else(Vec::new, |kept| kept.extract_if(.., |(_, complete)| *complete <= until).collect())
+    }
+
     /// When each was asked for, and when it was complete, in order.
     pub fn accesses(&self, process: ProcessId) -> &[(Nanos, Nanos)] {
         self.doing[process.index()].kept.as_deref().unwrap_or_default()

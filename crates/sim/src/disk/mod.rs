@@ -112,6 +112,8 @@ struct Doing {
     /// When its direct access was asked for; and of each, where that is kept, when it was and when all of it was there.
     asked: Nanos,
     kept: Option<Vec<(Nanos, Nanos)>>,
+    /// Where that is kept, when the driver had each request of its direct accesses, those that nobody has asked for.
+    in_device: Option<Vec<(Nanos, Nanos)>>,
 }
 
 /// All disks of a machine, with files and the processes that use them.
@@ -368,14 +370,14 @@ impl Storage {
                 break;
             };
             self.flush_held(now, disk);
-            let mut served = Service::default();
+            let (mut served, mut since) = (Service::default(), now);
             match done {
                 Done::Flush(process) if self.flushed(now, process) => {}
                 Done::Flush(process) => {
                     self.wake(disk, process, Wait::Flush);
                 }
-                Done::Request { process, queued, service } => {
-                    served = service;
+                Done::Request { process, queued, issued, service } => {
+                    (served, since) = (service, issued);
                     if let Some(account) = self.doing[process.index()].account.filter(|_| self.is_observed) {
                         self.accounts[account].add(queued, &service);
                     }
@@ -383,7 +385,7 @@ impl Storage {
             }
             let finished = std::mem::take(&mut self.done);
             for bio in &finished {
-                self.finish(now, disk, *bio, &served);
+                self.finish(now, disk, *bio, (since, &served));
             }
             self.done = finished;
             self.done.clear();
@@ -410,12 +412,13 @@ impl Storage {
         }
     }
 
-    /// A bio is complete, whose request the device has served so.
-    fn finish(&mut self, now: Nanos, disk: usize, bio: BioId, served: &Service) {
+    /// A bio is complete, whose request the driver took then and the device has served so.
+    fn finish(&mut self, now: Nanos, disk: usize, bio: BioId, (issued, served): (Nanos, &Service)) {
         self.free.push(bio);
         match self.bios[bio.0 as usize] {
             For::Direct(process) => {
                 let doing = &mut self.doing[process.index()];
+                doing.in_device.iter_mut().for_each(|kept| kept.push((issued, now)));
                 doing.direct -= 1;
                 if doing.direct == 0 {
                     let asked = doing.asked;

@@ -19,8 +19,8 @@ pub(super) const FLUSH: u32 = u32::MAX;
 /// Something the device is done with.
 #[derive(Clone, Copy, Debug)]
 pub enum Done {
-    /// A request of a process, how long it was queued, and what the device took for it.
-    Request { process: ProcessId, queued: Nanos, service: Service },
+    /// A request of a process, how long it was queued, when the driver took it, and what the device took for it.
+    Request { process: ProcessId, queued: Nanos, issued: Nanos, service: Service },
     /// The flush of a process.
     Flush(ProcessId),
 }
@@ -256,11 +256,12 @@ impl Unit {
         }
         let id = RequestId(completion.tag);
         let request = self.queue.request(id);
-        let (process, queued) = (request.process, completion.accepted - request.inserted);
+        let (process, issued) = (request.process, request.issued);
+        let queued = completion.accepted - request.inserted;
         if tracer.is_on() {
             tracer.completed(number, id, request, &completion.service);
         }
         self.queue.complete(now, id, done, released);
-        Some(Done::Request { process, queued, service: completion.service })
+        Some(Done::Request { process, queued, issued, service: completion.service })
     }
 }

@@ -20,6 +20,7 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         depth: table.integer(reading, "depth", DEPTH).and_then(|depth| u32::try_from(depth).ok()),
         request: request(reading, &table),
         wbt: table.quantity(reading, "wbt", "1ms"),
+        best_effort: table.quantity(reading, "best-effort", "2MB/s"),
         journal: table.boolean(reading, "journal"),
         on: table.text(reading, "on"),
         io_priority: io_priority(reading, &table),

@@ -388,6 +388,7 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
     }
     out.optional_text("request", disk.request.map(|b| b.to_exact_string()).as_deref());
     out.optional_time("wbt", disk.wbt);
+    out.optional_text("best-effort", disk.best_effort.map(|rate| rate.to_exact_string()).as_deref());
     if let Some(journal) = disk.journal {
         out.line("journal", &journal.to_string());
     }

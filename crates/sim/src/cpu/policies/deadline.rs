@@ -95,7 +95,6 @@ impl Deadline {
             policy.serve(hardware, &each, &Server::deferred(serves, hardware.times.server_resolution));
         }
         policy.bandwidths.book_idle_servers(hardware.platform.booked_for_ext());
-        policy.bandwidths.keep_stale(hardware.platform.stale_bandwidth);
         for (serves, reservation) in hardware.inside.clone() {
             policy.serve(hardware, &vec![reservation; cpus], &Server::immediate(serves));
         }

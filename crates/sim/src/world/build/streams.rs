@@ -163,6 +163,7 @@ impl<'a> Builder<'a> {
             let io = &mut self.stage.machine.programs_mut().io;
             if let Some(process) = process {
                 io.storage.keep_accesses(process);
+                io.storage.keep_requests(process);
             }
             io.playouts.push(Playout::new(stream, batch.0, (viewer, fetcher)));
         }
@@ -202,6 +203,8 @@ impl<'a> Builder<'a> {
             Actor::Station(Station::new(seat.signal, stream.mode))
         });
         let processes: Vec<_> = first.into_iter().collect();
+        let storage = &mut self.stage.machine.programs_mut().io.storage;
+        processes.iter().for_each(|process| storage.keep_requests(*process));
         if let Actor::Station(station) = &mut self.stage.machine.programs_mut().io.actors[place] {
             station.serve_with(&processes);
         }
@@ -214,7 +217,10 @@ impl<'a> Builder<'a> {
         let mut processes = Vec::new();
         for _ in 0..count {
             let process = self.process(self.group, fetching(stream));
-            processes.push(self.stage.machine.programs_mut().io.storage.add_process(process));
+            let storage = &mut self.stage.machine.programs_mut().io.storage;
+            let process = storage.add_process(process);
+            storage.keep_requests(process);
+            processes.push(process);
         }
         if let Actor::Station(station) = &mut self.stage.machine.programs_mut().io.actors[place] {
             self.stage.signals.extend(vec![station.signal(); count]);

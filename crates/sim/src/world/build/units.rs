@@ -57,11 +57,6 @@ pub(super) struct Bound {
 fn profile_of(disk: &Disk, options: &RunOptions) -> Result<Profile, WorldError> {
     let model = disk.model.as_deref().unwrap_or(MODEL);
     let object = format!("disk.{}.model", disk.name);
-    if Profile::is_file(model) && Profile::among(model, &options.files).is_none() {
-        let why =
-            format!("its profile `{model}` was not given to the simulator; keep it beside the workload");
-        return refuse(object, why);
-    }
     Profile::of_model(model, &options.files).or_else(|why| refuse(object, why))
 }
 

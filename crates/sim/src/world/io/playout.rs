@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use surety_model::playout::{Credit, buffer_of, jitter_of};
+use surety_model::playout::{Batch, Credit, Inside, UnderRun, Waits, buffer_of, jitter_of};
 use surety_model::record::StreamThread;
 use surety_model::workload::{Direction, Stream};
 use surety_units::Nanos;
@@ -21,7 +21,7 @@ use super::{Operation, Seat, Step, Storage, cost};
 use crate::disk::{FileId, PAGE};
 
 /// A buffer between a program and its file. Bytes are counted from the stream's beginning.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::world) struct Playout {
     size: u64,
     pub batch: u64,
@@ -37,6 +37,10 @@ pub(in crate::world) struct Playout {
     pub fetcher_waits: bool,
     /// The events of the two.
     pub signals: (usize, usize),
+    /// Batches that came since the program looked.
+    came: Vec<(Batch, Inside)>,
+    /// When the thread that moves them was woken to look again.
+    pub woken: Option<Nanos>,
 }
 
 impl Playout {
@@ -52,6 +56,15 @@ impl Playout {
             player_waits: false,
             fetcher_waits: false,
             signals,
+            came: Vec::new(),
+            woken: None,
+        }
+    }
+
+    /// A batch came, for the program to know what it waited for.
+    pub(super) fn notes(&mut self, batch: Batch, inside: Inside) {
+        if self.player_waits {
+            self.came.push((batch, inside));
         }
     }
 
@@ -92,6 +105,8 @@ pub(in crate::world) struct Fetcher {
     is_fetching: bool,
     /// Where the batches under way begin: that which is read, and one that follows.
     under_way: VecDeque<u64>,
+    /// Batches that are there.
+    complete: usize,
 }
 
 impl Fetcher {
@@ -114,6 +129,7 @@ impl Fetcher {
             is_guaranteed: stream.is_reserved(),
             is_fetching: false,
             under_way: VecDeque::with_capacity(2),
+            complete: 0,
         }
     }
 
@@ -145,6 +161,13 @@ impl Fetcher {
             let complete = storage.take_passed(self.seat.process) + u64::from(wait.is_none());
             for from in self.under_way.drain(..usize::try_from(complete).expect("two at most")) {
                 playout.arrives(from);
+                if let Some(&(asked, complete)) = storage.accesses(self.seat.process).get(self.complete) {
+                    let device = storage.take_requests(self.seat.process, complete);
+                    // What is asked for in a completion's interrupt is wanted then.
+                    let batch = Batch { wanted: asked, submitted: asked, done: now, ..Batch::default() };
+                    playout.notes(batch, Inside { queued: asked, device });
+                }
+                self.complete += 1;
             }
             if complete > 0 && std::mem::take(&mut playout.player_waits) {
                 return Step::Signal(playout.signals.0);
@@ -205,13 +228,19 @@ pub(in crate::world) struct Viewer {
     begun: Option<Nanos>,
     is_copied: bool,
     log: Log,
+    /// Since when it waits for a batch.
+    needs: Option<Nanos>,
+    /// When it had its first bytes, and which access that was.
+    first: Option<(Nanos, u64)>,
+    waits: Waits,
 }
 
 impl Viewer {
     /// The thread of a stream that takes its accesses from a buffer.
     pub(in crate::world) fn new(seat: Seat, playout: usize, (stream, activity): (&Stream, usize)) -> Viewer {
         let log = Log::new(activity);
-        Viewer { seat, playout, plan: Plan::new(stream), begun: None, is_copied: false, log }
+        let (begun, needs, first, waits) = (None, None, None, Waits::default());
+        Viewer { seat, playout, plan: Plan::new(stream), begun, is_copied: false, log, needs, first, waits }
     }
 
     pub(in crate::world) fn next(
@@ -228,15 +257,18 @@ impl Viewer {
             }
             if now > release + self.plan.deadline {
                 self.log.add(&self.plan, None, now, storage);
-                return self.go_on(playout, false);
+                return self.go_on(now, playout, false);
             }
             self.begun = Some(now);
             return self.next(now, storage, playouts);
         };
+        self.account(now, playout);
         if !playout.is_ready(playout.played + self.plan.access) {
+            self.needs = Some(now);
             // It waits for this one, which does not come before it has fetched; it is told once.
             let is_told = std::mem::replace(&mut playout.player_waits, true);
             if !is_told && std::mem::take(&mut playout.fetcher_waits) {
+                playout.woken = Some(now);
                 return Step::Signal(playout.signals.1);
             }
             return Step::Wait(self.seat.signal);
@@ -246,11 +278,37 @@ impl Viewer {
         }
         (self.begun, self.is_copied) = (None, false);
         self.log.add(&self.plan, Some(start), now, storage);
-        self.go_on(playout, true)
+        self.go_on(now, playout, true)
+    }
+
+    /// What it waited for until now. As on the host, one that has not had its first byte waits for the beginning.
+    fn account(&mut self, now: Nanos, playout: &mut Playout) {
+        let owed = self
+            .first
+            .map(|(at, number)| at + self.plan.release() - Plan { number, ..self.plan.clone() }.release());
+        if let (Some(needs), Some(owed)) = (self.needs.take(), owed) {
+            let mut needed = needs.max(owed);
+            for (batch, inside) in playout.came.drain(..) {
+                if let Some(under_run) = UnderRun::of(needed, &batch, now) {
+                    self.waits.add(&under_run, Some(&inside));
+                    // What came behind it was there by then.
+                    needed = now;
+                }
+            }
+        }
+        playout.came.clear();
+        if self.first.is_none() && (playout.writes || playout.fetched > 0) {
+            self.first = Some((now, self.plan.number));
+        }
+    }
+
+    /// What it waited for, and how often.
+    pub(in crate::world) fn waits(&self) -> Waits {
+        self.waits
     }
 
     /// The access is over: its bytes leave the buffer, or are in it.
-    fn go_on(&mut self, playout: &mut Playout, is_done: bool) -> Step {
+    fn go_on(&mut self, now: Nanos, playout: &mut Playout, is_done: bool) -> Step {
         self.plan.number += 1;
         if playout.writes {
             // What was dropped was given to nobody.
@@ -262,6 +320,7 @@ impl Viewer {
         }
         playout.taken = playout.taken.max(playout.played);
         if std::mem::take(&mut playout.fetcher_waits) {
+            playout.woken = Some(now);
             return Step::Signal(playout.signals.1);
         }
         Step::SleepUntil(self.plan.release())
@@ -322,6 +381,8 @@ mod tests {
             player_waits,
             fetcher_waits,
             signals: (0, 0),
+            came: Vec::new(),
+            woken: None,
         };
         playout.arrives(100);
         assert_eq!(playout.fetched, 200);

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use surety_block::ProcessId;
-use surety_model::playout::{Ledger, Pace, Rest, Served, Turn, Want};
+use surety_model::playout::{Batch, Inside, Ledger, Pace, Rest, Served, Turn, Want};
 use surety_model::workload::{BatchMode, Direction, Stream};
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
@@ -48,6 +48,8 @@ struct Track {
 struct Lane {
     process: ProcessId,
     at: Option<(usize, u64)>,
+    /// When it was asked for, and how long the thread had been ready for that.
+    asked: (Nanos, Nanos),
 }
 
 /// The thread.
@@ -58,6 +60,10 @@ pub(in crate::world) struct Station {
     pace: Pace,
     /// Events to be raised: whose programs wait for what is there now.
     wakes: VecDeque<usize>,
+    /// It sleeps until then, if nothing else happens.
+    sleeps_until: Option<Nanos>,
+    /// Since when it had been ready when it came here.
+    ready_since: Nanos,
 }
 
 impl Track {
@@ -91,12 +97,21 @@ impl Station {
     pub(in crate::world) fn new(signal: usize, mode: BatchMode) -> Station {
         let mut pace = Pace::default();
         pace.change(mode);
-        Station { signal, lanes: Vec::new(), tracks: Vec::new(), pace, wakes: VecDeque::new() }
+        Station {
+            signal,
+            lanes: Vec::new(),
+            tracks: Vec::new(),
+            pace,
+            wakes: VecDeque::new(),
+            sleeps_until: None,
+            ready_since: Nanos::MAX,
+        }
     }
 
     /// Further processes of its batches: as many may be under way as there are.
     pub(in crate::world) fn serve_with(&mut self, processes: &[ProcessId]) {
-        self.lanes.extend(processes.iter().map(|process| Lane { process: *process, at: None }));
+        let none = (Nanos::ZERO, Nanos::ZERO);
+        self.lanes.extend(processes.iter().map(|process| Lane { process: *process, at: None, asked: none }));
     }
 
     /// The event that wakes it.
@@ -165,6 +180,7 @@ impl Station {
         storage: &mut Storage,
         playouts: &mut [Playout],
     ) -> Step {
+        self.wakes_up(now, playouts);
         self.collect(now, storage, playouts);
         if let Some(player) = self.wakes.pop_front() {
             return Step::Signal(player);
@@ -173,8 +189,8 @@ impl Station {
             return self.wait(playouts, Nanos::MAX);
         };
         for track in &mut self.tracks {
-            let Playout { fetched, taken, .. } = playouts[track.playout];
-            track.ledger.look((fetched, taken), now);
+            let playout = &playouts[track.playout];
+            track.ledger.look((playout.fetched, playout.taken), now);
         }
         let limits: Vec<usize> = self.tracks.iter().map(|track| track.at_once).collect();
         let under_way =
@@ -185,8 +201,11 @@ impl Station {
                 self.pace.works(now);
                 let track = &mut self.tracks[first.stream];
                 let (from, operation, late) = track.ask(first.since);
-                let Lane { process, at } = &mut self.lanes[lane];
+                let Lane { process, at, asked } = &mut self.lanes[lane];
                 *at = Some((first.stream, from));
+                // It runs from here on.
+                let ready = (now - std::mem::replace(&mut self.ready_since, Nanos::MAX)).max(Nanos::ZERO);
+                *asked = (now, ready);
                 storage.count_in(*process, track.account);
                 storage.begin(*process, operation, Some(late));
                 return Step::Run(cost(track.batch, true));
@@ -212,16 +231,32 @@ impl Station {
             let playout = &mut playouts[track.playout];
             let since = track.ledger.complete(from, now, |from| playout.arrives(from));
             track.batches.extend(since.map(|since| (since, now)));
+            let device = storage.take_requests(lane.process, now);
+            let complete = device.iter().map(|(_, complete)| *complete).max();
+            self.ready_since = self.ready_since.min(complete.unwrap_or(now));
+            let (submitted, ready) = lane.asked;
+            let (wanted, ready) = (since.unwrap_or(submitted), (ready, Nanos::ZERO));
+            let batch = Batch { wanted, submitted, done: now, ready, ..Batch::default() };
+            playout.notes(batch, Inside { queued: submitted, device });
             if std::mem::take(&mut playout.player_waits) {
                 self.wakes.push_back(playout.signals.0);
             }
         }
     }
 
+    /// It has the CPU: since when it was ready, where it slept.
+    fn wakes_up(&mut self, now: Nanos, playouts: &mut [Playout]) {
+        let Some(until) = self.sleeps_until.take() else { return };
+        let woken = self.tracks.iter().filter_map(|track| playouts[track.playout].woken.take());
+        self.ready_since = woken.chain((until <= now).then_some(until)).min().unwrap_or(Nanos::MAX);
+    }
+
     /// Sleeps until something of its streams happens, or until an instant.
-    fn wait(&self, playouts: &mut [Playout], until: Nanos) -> Step {
+    fn wait(&mut self, playouts: &mut [Playout], until: Nanos) -> Step {
+        self.sleeps_until = Some(until);
         for track in &self.tracks {
-            playouts[track.playout].fetcher_waits = true;
+            let playout = &mut playouts[track.playout];
+            (playout.fetcher_waits, playout.woken) = (true, None);
         }
         Step::WaitUntil(self.signal, until)
     }

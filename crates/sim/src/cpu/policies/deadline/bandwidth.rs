@@ -35,12 +35,6 @@ impl Bandwidths {
         Bandwidths { all: vec![0; cpus], active: vec![0; cpus], extra: max, max, ratio, rule }
     }
 
-    /// The accounts of CPUs have this much of reservations that are no more; what is left over of the machine has not.
-    pub(super) fn keep_stale(&mut self, bandwidth: Option<Bandwidth>) {
-        let stale = bandwidth.map_or(0, Bandwidth::to_kernel);
-        self.all.iter_mut().for_each(|all| *all += stale);
-    }
-
     /// Books a new reservation.
     pub(super) fn book(&mut self, cpu: usize, bandwidth: u64) {
         self.all[cpu] += bandwidth;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
 use super::Balance;
@@ -21,6 +22,11 @@ impl Balance {
     /// Whether the interval of a CPU is over at some level.
     fn is_due(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> bool {
         self.next_due(hardware, (cpu, 0), looks).is_some()
+    }
+
+    /// Whether the tick of a busy CPU finds its own interval over (`sched_balance_trigger`).
+    fn is_due_on_tick(&self, hardware: &Hardware, cpu: usize) -> bool {
+        self.is_due(hardware, cpu, Looks::Busy) && !is_early(hardware, cpu)
     }
 
     /// The first level from one on at which it is.
@@ -51,7 +57,7 @@ impl Balance {
     /// Whether the tick of a busy CPU has something to balance, there or on an idle one.
     pub(in crate::cpu::policies::fair) fn wants_balance(&mut self, hardware: &Hardware, cpu: usize) -> bool {
         let is_uneven = self.is_crowded(hardware);
-        if self.is_due(hardware, cpu, Looks::Busy) {
+        if self.is_due_on_tick(hardware, cpu) {
             if is_uneven {
                 return true;
             }
@@ -101,7 +107,7 @@ impl Balance {
         hardware: &Hardware,
         cpu: usize,
     ) -> Vec<(usize, Looks)> {
-        let own = self.is_due(hardware, cpu, Looks::Busy).then_some((cpu, Looks::Busy));
+        let own = self.is_due_on_tick(hardware, cpu).then_some((cpu, Looks::Busy));
         let idle = self.kicks(hardware, cpu).then(|| {
             let idle = self.idle(hardware).filter(|cpu| self.is_due(hardware, *cpu, Looks::Idle));
             idle.map(|cpu| (cpu, Looks::Idle))
@@ -147,6 +153,16 @@ impl Balance {
 pub(super) fn ticks_of(hardware: &Hardware) -> u64 {
     let since = hardware.now() - hardware.cpus[0].tick_phase;
     since.max(Nanos::ZERO).get_unsigned() / hardware.platform.tick.get_unsigned().max(1)
+}
+
+/// Whether the tick of a CPU reads `jiffies` before the first CPU, whose tick comes at the same instant and which counts them
+/// (`tick_do_timer_cpu`), has counted this one. None does but where the platform has that by chance.
+fn is_early(hardware: &Hardware, cpu: usize) -> bool {
+    let phases = [0, cpu].map(|cpu| hardware.cpus[cpu].tick_phase);
+    hardware.platform.ticks_by_chance
+        && cpu != 0
+        && phases[0] == phases[1]
+        && Pcg::for_job(hardware.seed, cpu as u64, ticks_of(hardware)).below(2) == 0
 }
 
 /// Milliseconds in ticks, rounded up (`msecs_to_jiffies`).

@@ -136,7 +136,7 @@ impl Balance {
             return shares.part((group, cpu), Instant::new(now), load, own);
         }
         if self.session.is_none() {
-            return own;
+            return own * load / (load + 1);
         }
         own * load / (self.cpus[cpu].load.get(now, 1) + 1)
     }
