@@ -145,10 +145,14 @@ fn beside_kernel(
         Platform { tick_phase, ..machine.clone() }
     };
     let machine = ticking(&machine);
-    let traced = kept.traced.as_ref().map(|traced| ticking(&traced.machine));
+    let traced = match &kept.traced {
+        Some(traced) => Some((ticking(&traced.machine), traced.duration)),
+        // Where CPUs share things, a record without a traced run of its own may have what threads shared in this one.
+        None => machine.topology.is_some().then(|| (machine.clone(), kept.duration)),
+    };
     let simulated = |workload: &Workload, on: &dyn Fn(&Platform) -> Platform, options: &RunOptions| {
-        let machines = (on(&machine), traced.as_ref().map(on));
-        simulated(simulator, (scenario, workload), machines, options)
+        let traced = traced.as_ref().map(|(machine, duration)| (on(machine), *duration));
+        simulated(simulator, (scenario, workload), (on(&machine), traced), options)
     };
     let rows = compared((scenario, kernel, kept), &options, simulated).map_err(|why| match why {
         // The list is what the simulator has to play.
@@ -165,14 +169,15 @@ fn beside_kernel(
 fn simulated(
     simulator: &worlds::Worlds<'_>,
     (scenario, workload): (&Scenario, &Workload),
-    (machine, traced): (Platform, Option<Platform>),
+    (machine, traced): (Platform, Option<(Platform, Nanos)>),
     options: &RunOptions,
 ) -> Result<Vec<Figures>, WorldError> {
     let mut figures = figures_of(&simulator.run_on(&machine, 0, workload, options, &scenario.title)?);
-    if let Some(machine) = traced {
+    if let Some((machine, duration)) = traced {
+        let options = RunOptions { duration, ..options.clone() };
         let cpus = options.cpus.unwrap_or(CpuSet::first(machine.cpus));
         let mut placement = Placement::of(&scenario.workload, machine.topology, cpus);
-        simulator.run_on_traced(&machine, 0, (workload, options), &mut placement)?;
+        simulator.run_on_traced(&machine, 0, (workload, &options), &mut placement)?;
         figures.extend(placement.figures());
     }
     Ok(figures)

@@ -89,6 +89,8 @@ pub struct Kept {
 /// What is kept of a scenario's traced run: a trace delays all that the kernel does, so that shares and times are taken from others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Traced {
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
     /// The kernel, and what else its figures depend on, by name.
     pub environment: BTreeMap<String, String>,
     /// The machine that is simulated.
@@ -330,6 +332,7 @@ mod tests {
         let run = figures(&[("share", 30.0), ("response p50", 6e6)]);
         let words = |beside: Option<f64>, kernel: &str| -> Vec<(&str, f64)> {
             let traced = beside.map(|beside| Traced {
+                duration: Nanos::from_secs(2),
                 environment: BTreeMap::new(),
                 machine: machine.clone(),
                 figures: figures(&[(placement::BESIDE_OTHERS, beside), (placement::ON_ONE_CPU, 60.0)]),

@@ -1,14 +1,17 @@
 //! Scenarios of several CPUs once more in the lab, traced: where their threads are placed.
 
 use surety_model::event::TraceSink;
-use surety_model::world::WorldError;
+use surety_model::world::{RunOptions, WorldError};
 use surety_reproduce::validation::{Kernel, Placement, Scenario, Traced};
-use surety_units::{CpuId, CpuSet};
+use surety_units::{CpuId, CpuSet, Nanos};
 
 use super::{BATCH, changes, divided, options, own_environment, world, write};
 use crate::args::ValidateArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
+
+/// How long it is measured at most: every event costs the emulator time.
+const DURATION: Nanos = Nanos::from_secs(2);
 
 /// Runs in a guest what is not in the file; scenarios whose own runs are not there are left out.
 ///
@@ -49,6 +52,7 @@ fn run(
     let set: CpuSet = (0..*cpus).map(CpuId).collect();
     let run = |scenario: &&Scenario| {
         let options = options(args, session, set, scenario)?;
+        let options = RunOptions { duration: options.duration.min(DURATION), ..options };
         Ok((scenario.workload.clone(), options, format!("{}, traced", scenario.title)))
     };
     let runs: Vec<_> = batch.iter().map(run).collect::<Result<_, Failure>>()?;
@@ -57,7 +61,7 @@ fn run(
         batch.iter().map(|scenario| Placement::of(&scenario.workload, topology, set)).collect();
     let sinks = placements.iter_mut().map(|placement| placement as &mut dyn TraceSink);
     let made = world.run_traced(0, &runs, &mut sinks.collect::<Vec<_>>());
-    for ((scenario, placement), run) in batch.iter().zip(placements).zip(made) {
+    for (((scenario, placement), run), (_, options, _)) in batch.iter().zip(placements).zip(made).zip(&runs) {
         let failed = |why: String| Failure::new(Code::Machine, format!("{}, traced: {why}", scenario.title));
         let record = match run {
             Err(WorldError::Interrupted) => return Err(WorldError::Interrupted.into()),
@@ -67,7 +71,8 @@ fn run(
         let machine = machine.ok_or_else(|| failed("its record says nothing of the machine".to_owned()))?;
         if let Some(kept) = file.scenarios.get_mut(&scenario.title) {
             let environment = own_environment(&record);
-            kept.traced = Some(Traced { environment, machine, figures: placement.figures() });
+            let (duration, figures) = (options.duration, placement.figures());
+            kept.traced = Some(Traced { duration, environment, machine, figures });
         }
     }
     Ok(())
