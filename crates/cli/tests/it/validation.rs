@@ -248,6 +248,29 @@ fn longest_waits_are_compared_on_every_kernel_of_the_lab() {
     }
 }
 
+/// On several CPUs of the lab where threads are placed is compared, and times of those alone beside which the other CPUs idle.
+#[test]
+fn placement_is_compared_on_several_cpus_of_the_lab_and_times_where_others_idle() {
+    let document = validity();
+    let of = |scenario: &str, figure: &str| {
+        let rows = document["figures"].as_array().unwrap().iter();
+        let is_it = |row: &&Value| {
+            row["kernel"] == "lab:6.12-cloud" && row["scenario"] == scenario && row["figure"] == figure
+        };
+        rows.filter(is_it).count()
+    };
+    for (scenario, free) in [("3 equal spinners on 2 CPUs", 1), ("4 periodic tasks on 2 CPUs", 4)] {
+        let found = ["on one CPU", "migrations"].map(|figure| of(scenario, figure));
+        assert_eq!(found, [free, free], "{scenario}");
+        assert_eq!(of(scenario, "response p50"), 0, "{scenario}: virtual CPUs take turns");
+    }
+    for (scenario, timed) in
+        [("one periodic task on 2 CPUs", 1), ("fair, FIFO and DEADLINE that never overlap on 2 CPUs", 3)]
+    {
+        assert_eq!(of(scenario, "response p99"), timed, "{scenario}");
+    }
+}
+
 /// Analysis and simulation of an experiment beside its stored records, computed now.
 fn beside_records(experiment: &str) -> Value {
     let file = root().join("crates/sim/tests/golden-lab").join(format!("{experiment}.json"));
