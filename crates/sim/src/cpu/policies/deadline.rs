@@ -31,6 +31,7 @@ use crate::engine::Slot;
 
 use bandwidth::Bandwidths;
 use entity::Entity;
+use placement::{Global, Migration};
 use queues::Queues;
 use server::{Action, Server};
 
@@ -45,6 +46,8 @@ const NONE: u32 = u32::MAX;
 /// The deadline class.
 pub struct Deadline {
     rank: Rank,
+    /// When threads change their CPU.
+    migration: &'static dyn Migration,
     /// Servers first, one for each CPU and scheduler that is served; then threads with a reservation.
     entities: Vec<Entity>,
     servers: Vec<Server>,
@@ -71,9 +74,15 @@ pub struct Deadline {
 impl Deadline {
     /// For a machine without threads.
     pub fn new(hardware: &mut Hardware, rank: Rank) -> Deadline {
+        Deadline::migrating(hardware, rank, &Global)
+    }
+
+    /// The same with other migrations than the kernel's.
+    fn migrating(hardware: &mut Hardware, rank: Rank, migration: &'static dyn Migration) -> Deadline {
         let cpus = hardware.cpus.len();
         let mut policy = Deadline {
             rank,
+            migration,
             entities: Vec::new(),
             servers: Vec::new(),
             served: Vec::new(),
@@ -265,10 +274,13 @@ impl Deadline {
         if !t.state.wants_cpu() {
             return;
         }
-        let pinned = self.queues.len() == 1 || t.is_pinned();
+        let own = self.entities[index].cpu;
+        let pinned = self.queues.len() == 1 || t.is_pinned() || self.keeps(own);
         self.insert(hardware, index);
-        let (own, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
-        let elsewhere = self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues.is_empty(*cpu));
+        let elsewhere = self.fitting(hardware, index).or_else(|| {
+            let deadline = self.entities[index].deadline;
+            self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues.is_empty(*cpu))
+        });
         match elsewhere.filter(|_| !pinned && self.replenished_moves(hardware, own)) {
             Some(cpu) => {
                 self.move_to(hardware, index, cpu);
@@ -437,10 +449,11 @@ impl CpuPolicy for Deadline {
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
         let cpu = t.cpu;
-        if self.queues.len() == 1 || t.is_pinned() {
+        if self.queues.len() == 1 || t.is_pinned() || self.keeps(cpu) {
             return cpu;
         }
-        let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now());
+        let index = self.entity_of(thread);
+        let deadline = self.entities[index].deadline_after_wake(hardware.now());
         let outranked = self.is_outranked(hardware, cpu);
         let runs_here = self.queues.is_empty(cpu) || deadline < self.queues.first_deadline(cpu);
         let current_moves =
@@ -448,7 +461,8 @@ impl CpuPolicy for Deadline {
         if runs_here && current_moves && !outranked {
             return cpu;
         }
-        self.later_cpu(hardware, cpu, deadline).unwrap_or(cpu)
+        let fitting = self.fitting(hardware, index);
+        fitting.or_else(|| self.later_cpu(hardware, cpu, deadline)).unwrap_or(cpu)
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
@@ -595,10 +609,12 @@ impl CpuPolicy for Deadline {
             return;
         }
         for _ in 1..self.queues.len() {
-            let Some((deadline, index)) = self.movable(hardware, cpu, None) else { return };
-            let Some(target) = self.later_cpu(hardware, cpu, deadline).filter(|target| *target != cpu) else {
+            if self.keeps(cpu) {
                 return;
-            };
+            }
+            let Some((deadline, index)) = self.movable(hardware, cpu, None) else { return };
+            let target = self.fitting(hardware, index).or_else(|| self.later_cpu(hardware, cpu, deadline));
+            let Some(target) = target.filter(|target| *target != cpu) else { return };
             self.move_to(hardware, index, target);
             hardware.reschedule(target);
         }
