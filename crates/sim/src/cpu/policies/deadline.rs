@@ -453,6 +453,9 @@ impl CpuPolicy for Deadline {
             return cpu;
         }
         let index = self.entity_of(thread);
+        if let Some(fitting) = self.fitting(hardware, index) {
+            return fitting;
+        }
         let deadline = self.entities[index].deadline_after_wake(hardware.now());
         let outranked = self.is_outranked(hardware, cpu);
         let runs_here = self.queues.is_empty(cpu) || deadline < self.queues.first_deadline(cpu);
@@ -461,8 +464,7 @@ impl CpuPolicy for Deadline {
         if runs_here && current_moves && !outranked {
             return cpu;
         }
-        let fitting = self.fitting(hardware, index);
-        fitting.or_else(|| self.later_cpu(hardware, cpu, deadline)).unwrap_or(cpu)
+        self.later_cpu(hardware, cpu, deadline).unwrap_or(cpu)
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
