@@ -5,9 +5,10 @@
 //! sees to it that time is booked when the budget ends. A reservation without budget leaves the queue until its
 //! timer fires at the next period, or runs on as a fair thread if it is to be demoted.
 //!
-//! `placement` is on which CPU a thread runs, `lending` who runs on the budget of one that waits for a lock, `returning` when one that
+//! `placement` is on which CPU a thread runs, `adaptive` where that is not the kernel's way, `lending` who runs on the budget of one that waits for a lock, `returning` when one that
 //! left may come back.
 
+mod adaptive;
 mod bandwidth;
 mod entity;
 mod lending;
@@ -29,6 +30,7 @@ use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::cpu::recorder::Kept;
 use crate::engine::Slot;
 
+pub use adaptive::adaptive;
 use bandwidth::Bandwidths;
 use entity::Entity;
 use placement::{Global, Migration};

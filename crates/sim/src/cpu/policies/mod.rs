@@ -29,6 +29,7 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
         is_of_kernels: true,
         make: |hardware, rank| Box::new(deadline::Deadline::new(hardware, rank)),
     },
+    SchedulerRow { word: "apedf", takes: &["deadline"], is_of_kernels: false, make: deadline::adaptive },
     SchedulerRow {
         word: "overcommit",
         takes: &["overcommit"],
