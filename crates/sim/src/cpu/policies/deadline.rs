@@ -292,30 +292,6 @@ impl Deadline {
         }
     }
 
-    /// Whether the timer pushes the thread it replenishes away from a CPU: it is not current there, so it counts as
-    /// one to be pushed although it would run at once, unless another deadline thread runs.
-    fn replenished_moves(&self, hardware: &Hardware, cpu: usize) -> bool {
-        self.queues.len() > 1 && hardware.current_of(cpu, self.rank).is_none()
-    }
-
-    /// An entity has joined a queue by itself: the CPU chooses again if it comes first, else the thread may go
-    /// elsewhere.
-    fn offer(&mut self, hardware: &mut Hardware, index: usize) {
-        let (cpu, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
-        let first = match hardware.current_of(cpu, self.rank) {
-            Some(current) => {
-                let current = &self.entities[self.runs_on(current)];
-                !current.is_queued() || deadline < current.deadline
-            }
-            None => true,
-        };
-        if first {
-            hardware.reschedule(cpu);
-        } else {
-            self.push(hardware, cpu);
-        }
-    }
-
     /// Does what a server asks for: mostly nothing.
     #[inline]
     fn act(&mut self, hardware: &mut Hardware, server: usize, action: Action) {

@@ -12,6 +12,7 @@ use surety_units::Nanos;
 
 use super::Deadline;
 use crate::cpu::hardware::{Hardware, Rank};
+use crate::cpu::policy::CpuPolicy as _;
 
 /// When threads change their CPU. Bandwidths have [`KERNEL_BANDWIDTH_SHIFT`](surety_units::bandwidth::KERNEL_BANDWIDTH_SHIFT) fractional bits;
 /// what is booked on a CPU is that of all its reservations and servers.
@@ -135,6 +136,30 @@ impl Deadline {
         let latest = self.queues.latest(deadline, &mut chosen, |cpu| cpu != own && is_open(cpu));
         hardware.sets.chosen[own] = chosen;
         latest
+    }
+
+    /// Whether the timer pushes the thread it replenishes away from a CPU: it is not current there, so it counts as
+    /// one to be pushed although it would run at once, unless another deadline thread runs.
+    pub(super) fn replenished_moves(&self, hardware: &Hardware, cpu: usize) -> bool {
+        self.queues.len() > 1 && hardware.current_of(cpu, self.rank).is_none()
+    }
+
+    /// An entity has joined a queue by itself: the CPU chooses again if it comes first, else the thread may go
+    /// elsewhere.
+    pub(super) fn offer(&mut self, hardware: &mut Hardware, index: usize) {
+        let (cpu, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
+        let first = match hardware.current_of(cpu, self.rank) {
+            Some(current) => {
+                let current = &self.entities[self.runs_on(current)];
+                !current.is_queued() || deadline < current.deadline
+            }
+            None => true,
+        };
+        if first {
+            hardware.reschedule(cpu);
+        } else {
+            self.push(hardware, cpu);
+        }
     }
 
     pub(super) fn move_to(&mut self, hardware: &mut Hardware, index: usize, to: usize) {
