@@ -335,7 +335,7 @@ fn partitioned() -> Schedulability {
 /// Reservations that another scheduler stands above.
 fn below(platform: &Platform) -> Schedulability {
     let step = format!(
-        "the platform has `{}` above reservations, and how long that takes a CPU is not analysed",
+        "the platform has `{}` above reservations or in the place of the kernel's, which is not analysed",
         platform.above_reservations().unwrap_or_default()
     );
     Schedulability { holds: false, theorem: "EDF", steps: vec![step], ..partitioned() }

@@ -320,7 +320,7 @@ pub struct PlatformArgs {
 
 fn platform_help() -> String {
     format!(
-        "Change the machine of sim and analysis, and with cpus, smt, llc, nodes, hrtimers and nohz that of guests: {}, separated by commas",
+        "Change the machine of sim and analysis, and with cpus, smt, llc, nodes, hrtimers, nohz and features that of guests: {}, separated by commas",
         keys_in_words()
     )
 }

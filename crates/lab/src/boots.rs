@@ -65,7 +65,7 @@ pub fn boots(
                 devices: needed,
                 outside,
                 partitioned: guest.partitioned,
-                machine: guest.machine,
+                machine: guest.machine.clone(),
             },
             cancel: options.cancel.clone(),
             modules,

@@ -71,7 +71,7 @@ impl Golden {
             job: job.clone(),
             cpus: options.cpus,
             memory_mib: options.memory_mib,
-            machine: options.machine,
+            machine: options.machine.clone(),
             shift,
             seed: options.seed,
             modules: options.modules.clone(),
@@ -114,7 +114,7 @@ impl Golden {
         LabOptions {
             cpus: self.cpus,
             memory_mib: self.memory_mib,
-            machine: self.machine,
+            machine: self.machine.clone(),
             mode: Mode::Deterministic { shift: self.shift },
             seed: self.seed,
             modules: self.modules.clone(),

@@ -1,13 +1,13 @@
-//! [`GuestMachine`]: what the CPUs of a guest share and how its timers expire, where `--platform` says it.
+//! [`GuestMachine`]: what the CPUs of a guest share, how its timers expire and which features its fair class has, where `--platform` says it.
 //!
 //! The emulator is told in which package, core and node each processor is, the kernel what it is not to use (`highres=off`, `nohz=off`).
-//! Whether the kernel then has what was asked for is read in the guest ([`crate::shown`]).
+//! Whether the kernel then has what was asked for is read in the guest ([`crate::shown`]), where features are written before a run, too.
 //!
 //! A package has one last-level cache. The processor is then one of Intel's: QEMU's `qemu64` of AMD has no words for hardware threads
 //! (CPUID leaf 0x8000001e needs `topoext`), and its caches are not told to the kernel; of Intel's leaves 4 and 0xb tell both.
 
 use serde::{Deserialize, Serialize};
-use surety_model::platform::Topology;
+use surety_model::platform::{Topology, features};
 
 use crate::error::LabError;
 
@@ -17,7 +17,7 @@ pub const SHARING: &str = "vendor=GenuineIntel";
 const NODE_MIB: u64 = 64;
 
 /// What is asked of a guest's machine; what is `None` is as the emulator and the kernel have it, and is not looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GuestMachine {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,6 +28,9 @@ pub struct GuestMachine {
     /// Whether the tick of an idle CPU stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nohz: Option<bool>,
+    /// Features of the fair class as their file takes them: `NO_RUN_TO_PARITY`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }
 
 impl GuestMachine {
@@ -77,9 +80,10 @@ impl GuestMachine {
             "nodes" => self.topology.get_or_insert_default().nodes = part()?,
             "hrtimers" => self.hrtimers = on()?,
             "nohz" => self.nohz = on()?,
+            "features" => self.features = features::words(value)?,
             _ => {
                 return Err(format!(
-                    "`{word}` of a stock kernel is as it was built; a guest can be given cpus, smt, llc, nodes, hrtimers and nohz"
+                    "`{word}` of a stock kernel is as it was built; a guest can be given cpus, smt, llc, nodes, hrtimers, nohz and features"
                 ));
             }
         }
@@ -92,13 +96,17 @@ impl GuestMachine {
         off(self.hrtimers, " highres=off") + &off(self.nohz, " nohz=off")
     }
 
-    /// `, smt=2,nodes=1, highres=off`: nothing where nothing is asked.
+    /// `, smt=2,nodes=1, highres=off, features=NO_RUN_TO_PARITY`: nothing where nothing is asked.
     pub(crate) fn in_words(&self) -> String {
         let topology = self.topology.map_or_else(String::new, |topology| format!(", {topology}"));
         let of = |word: &str, said: Option<bool>| {
             said.map_or_else(String::new, |on| format!(", {word}={}", if on { "on" } else { "off" }))
         };
-        topology + &of("hrtimers", self.hrtimers) + &of("nohz", self.nohz)
+        let features = match self.features.as_slice() {
+            [] => String::new(),
+            words => format!(", features={}", words.join("+")),
+        };
+        topology + &of("hrtimers", self.hrtimers) + &of("nohz", self.nohz) + &features
     }
 }
 
@@ -116,6 +124,8 @@ mod tests {
         assert_eq!(machine.topology, Some(Topology { smt: 2, llc: Some(4), nodes: 1 }));
         assert_eq!(machine.words_of_kernel(), " highres=off");
         assert!(machine.check(8, 512, false).is_ok());
+        machine.take("features", "NO_RUN_TO_PARITY+NEXT_BUDDY").unwrap();
+        assert!(machine.in_words().ends_with(", features=NO_RUN_TO_PARITY+NEXT_BUDDY"));
         assert!(machine.take("hz", "1000").unwrap_err().contains("as it was built"));
         assert!(machine.take("nohz", "late").unwrap_err().contains("`nohz=on` or `nohz=off`"));
     }

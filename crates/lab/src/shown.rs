@@ -1,7 +1,8 @@
-//! [`Shown`]: what a kernel says its CPUs share and its timers do, held against what its machine was asked to be.
+//! [`Shown`]: what a kernel says its CPUs share, its timers do and its fair class has, held against what its machine was asked to be.
 //!
 //! What CPUs share is in `topology/thread_siblings_list`, in `cache/index*` of the highest level and in `node*/cpulist`; which domains its
 //! scheduler made of it in `sched/domains/cpu0` of debugfs, which fills while `sched/verbose` is set (`kernel/sched/debug.c`).
+//! Features of its fair class are written to `sched/features` there, and read again.
 //! `/proc/timer_list` has `.hres_active` of each CPU and `.nohz_mode`, since 6.11 `.nohz` (`kernel/time/timer_list.c`).
 
 use std::path::Path;
@@ -16,18 +17,21 @@ use crate::machine::GuestMachine;
 const CPUS: &str = "/sys/devices/system/cpu";
 const DOMAINS: &str = "/sys/kernel/debug/sched/domains/cpu0";
 const VERBOSE: &str = "/sys/kernel/debug/sched/verbose";
+const FEATURES: &str = "/sys/kernel/debug/sched/features";
 
 /// What a kernel showed, where it was asked for something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     topology: Option<Topology>,
     timers: Option<TimerRules>,
+    /// Features that are otherwise than as the kernel starts.
+    features: Vec<String>,
     /// What is said of it in records, by name.
     said: Vec<(String, String)>,
 }
 
 impl Shown {
-    /// What the kernel of this machine shows.
+    /// What the kernel of this machine shows, once its fair class has the features that are asked for.
     ///
     /// # Errors
     /// It shows other than what was asked for, or nothing: where, and what.
@@ -70,6 +74,12 @@ impl Shown {
             shown.said.push(("timer rules".to_owned(), timers));
             shown.timers = Some(rules);
         }
+        if !asked.features.is_empty() {
+            shown.features = with_features(kernel, &asked.features)?;
+            shown
+                .said
+                .push(("features".to_owned(), format!("{} (written and read)", asked.features.join(" "))));
+        }
         Ok(shown)
     }
 
@@ -87,6 +97,28 @@ impl Shown {
         }
         if self.timers.is_some() {
             machine.timers = self.timers;
+        }
+        if !self.features.is_empty() {
+            machine.features.clone_from(&self.features);
+        }
+    }
+}
+
+/// Sets features of the fair class, and says which of them are otherwise than as this kernel starts.
+///
+/// # Errors
+/// One that the fair class of its version does not have, that the simulator has one way only, or that the kernel does not show afterwards.
+fn with_features(kernel: &dyn Kernel, words: &[String]) -> Result<Vec<String>, String> {
+    let mut platform = Platform::of_release(read(kernel, "/proc/sys/kernel/osrelease")?.trim(), 1);
+    platform.set_features(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+    for word in words {
+        kernel.write_text(Path::new(FEATURES), word).map_err(|e| format!("{word}: {e}"))?;
+    }
+    let shown = read(kernel, FEATURES)?;
+    match words.iter().find(|word| !shown.split_ascii_whitespace().any(|found| found == *word)) {
+        None => Ok(platform.features),
+        Some(word) => {
+            Err(format!("{FEATURES} does not show {word} after it was written: `{}`", shown.trim()))
         }
     }
 }
@@ -253,12 +285,36 @@ mod tests {
     }
 
     #[test]
+    fn features_are_those_of_the_version_and_have_to_be_shown() {
+        let asked = |words: &[&str]| GuestMachine {
+            features: words.iter().map(|word| (*word).to_owned()).collect(),
+            ..GuestMachine::default()
+        };
+        let of = |release: &str, words: &[&str]| {
+            let kernel = ScriptedKernel::new(1);
+            kernel.add_file("/proc/sys/kernel/osrelease", release);
+            kernel.add_file(FEATURES, "PLACE_LAG RUN_TO_PARITY NO_NEXT_BUDDY\n");
+            Shown::of(&kernel, &asked(words))
+        };
+        // The scripted file has what was written last.
+        let shown = of("6.12.107-amd64\n", &["NO_RUN_TO_PARITY"]).unwrap();
+        let mut machine = Platform::linux_6_12(1);
+        shown.machine(&mut machine);
+        assert_eq!(machine.features, ["NO_RUN_TO_PARITY"]);
+        assert_eq!(shown.said[0].1, "NO_RUN_TO_PARITY (written and read)");
+        let two = of("6.12.107-amd64\n", &["NO_RUN_TO_PARITY", "NEXT_BUDDY"]).unwrap_err();
+        assert!(two.contains("does not show NO_RUN_TO_PARITY"), "{two}");
+        let cfs = of("6.1.0-50-amd64\n", &["NO_RUN_TO_PARITY"]).unwrap_err();
+        assert!(cfs.contains("2.6.24 to 6.5 has no RUN_TO_PARITY"), "{cfs}");
+    }
+
+    #[test]
     fn timers_are_read_on_old_kernels_and_new_ones() {
         let with = |list: &str, hrtimers, nohz| {
             let kernel = ScriptedKernel::new(1);
             kernel.add_file("/proc/timer_list", list);
             kernel.add_file("/proc/cmdline", "quiet highres=off\n");
-            Shown::of(&kernel, &GuestMachine { hrtimers, nohz, topology: None })
+            Shown::of(&kernel, &GuestMachine { hrtimers, nohz, ..GuestMachine::default() })
         };
         let old = "  .hres_active    : 0\n  .nohz_mode      : 1\n  .nohz_mode      : 1\n";
         let shown = with(old, Some(false), None).unwrap();

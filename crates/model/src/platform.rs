@@ -13,6 +13,8 @@ use surety_units::{Bandwidth, Bytes, CpuId, CpuSet, Nanos};
 
 use crate::places::FilePlaces;
 use crate::reservation::Reservation;
+use crate::workload::POLICIES;
+use features::FairVersion;
 
 pub use changes::PlatformChanges;
 pub use overheads::Overheads;
@@ -316,10 +318,18 @@ fn scale_of(cpus: u32, most: u32) -> u32 {
 }
 
 impl Platform {
-    /// The scheduler that stands above reservations, where one does.
+    /// The scheduler that stands above reservations, or may have taken the place of the kernel's, where one does.
     pub fn above_reservations(&self) -> Option<&str> {
-        let first = self.schedulers.first().filter(|word| *word != "deadline")?;
-        self.schedulers.iter().any(|word| word == "deadline").then_some(first)
+        if self.schedulers.iter().any(|word| word == "deadline") {
+            return self.schedulers.first().map(String::as_str).filter(|word| *word != "deadline");
+        }
+        // Without its word it stands first, unless one of these has its threads: only those are known not to.
+        let has_others = |word: &str| {
+            ["realtime", "muqss"].contains(&word)
+                || FairVersion::of(word).is_some()
+                || POLICIES.iter().any(|row| row.is_simulated() && row.word == word)
+        };
+        self.schedulers.iter().map(String::as_str).find(|word| !has_others(word))
     }
 
     /// Whether timers wait for ticks.
@@ -586,6 +596,24 @@ mod tests {
             let release = &name["linux-".len()..];
             assert_eq!(of(1).reclaiming, Reclaiming::of_release(release), "{name}");
             assert_eq!(Platform::of_release(release, 1), of(1), "{name}");
+        }
+    }
+
+    /// A scheduler that is not known may have the threads of the kernel's where that is not named.
+    #[test]
+    fn what_is_not_known_stands_above_reservations() {
+        let above = |words: &str| {
+            let schedulers = words.split('+').map(str::to_owned).collect();
+            let platform = Platform { schedulers, ..Platform::linux_6_18(2) };
+            platform.above_reservations().map(str::to_owned)
+        };
+        for words in ["deadline+realtime+fair", "deadline+other", "realtime+cfs-6.1", "high+edf+muqss"] {
+            assert_eq!(above(words), None, "{words}");
+        }
+        for (words, found) in
+            [("realtime+deadline+fair", "realtime"), ("other+fair", "other"), ("realtime+other", "other")]
+        {
+            assert_eq!(above(words).as_deref(), Some(found), "{words}");
         }
     }
 

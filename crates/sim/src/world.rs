@@ -413,7 +413,7 @@ impl Measured<'_> {
 
 /// What of the machine and of what the workload asks of it no kernel was held against.
 fn unvalidated(platform: &Platform, workload: &Workload, stage: &Stage) -> Vec<String> {
-    let rows = stage.schedulers.iter().filter(|row| row.is_of_no_kernel()).map(|row| row.word);
+    let rows = stage.schedulers.iter().filter(|row| !row.is_of_kernels).map(|row| row.word);
     let lends = platform.bandwidth_inheritance.then_some("bandwidth inheritance");
     let asks = workload.latency_nice().map(|_| "latency_nice");
     let of_no_kernel: Vec<&str> = rows.chain(lends).chain(asks).collect();

@@ -55,9 +55,14 @@ impl CpuPolicy for InTurn {
     }
 }
 
-const BETWEEN: SchedulerRow = SchedulerRow { word: "in-turn", takes: &["in-turn"], make: InTurn::make };
-const INSTEAD: SchedulerRow =
-    SchedulerRow { word: "in-turn", takes: &["fair", "batch", "idle"], make: InTurn::make };
+const BETWEEN: SchedulerRow =
+    SchedulerRow { word: "in-turn", takes: &["in-turn"], is_of_kernels: false, make: InTurn::make };
+const INSTEAD: SchedulerRow = SchedulerRow {
+    word: "in-turn",
+    takes: &["fair", "batch", "idle"],
+    is_of_kernels: false,
+    make: InTurn::make,
+};
 
 /// A machine of one CPU whose schedulers are `deadline`, `realtime` and these.
 fn machine(rows: &[&'static SchedulerRow]) -> Bench {

@@ -127,7 +127,8 @@ fn workload(
 fn shown(machine: &GuestMachine) -> Result<Shown, Refusal> {
     let kernel = RealKernel::new();
     let debugfs = Path::new("/sys/kernel/debug");
-    if machine.topology.is_some() && !kernel.exists(&debugfs.join("sched")) {
+    let asks_there = machine.topology.is_some() || !machine.features.is_empty();
+    if asks_there && !kernel.exists(&debugfs.join("sched")) {
         boot::mount("debugfs", debugfs).map_err(|e| Refusal::machine(e.to_string()))?;
     }
     Shown::of(&kernel, machine).map_err(|why| Refusal::Machine {

@@ -3,9 +3,9 @@
 //! The bios of a batch are queued by the thread that moves it, directly behind the instant at which that handed it over, or by a worker of its ring (`iou-wrk-TID`) where
 //! the kernel would have had to wait. A batch whose bios are not all of its bytes is divided by nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use surety_model::event::{BlockEvent, BlockStep, Event, EventKind, TraceSink};
+use surety_model::event::{BlockEvent, BlockStep, DiskNumber, Event, EventKind, TraceSink};
 use surety_model::playout::{Batch, Inside};
 use surety_units::{Nanos, Tid};
 
@@ -22,7 +22,7 @@ const ENDS_MAX: u64 = 2 * 4096;
 #[derive(Debug)]
 struct Bio {
     of: Tid,
-    major: u32,
+    disk: DiskNumber,
     sector: u64,
     end: u64,
     queued: Nanos,
@@ -48,6 +48,8 @@ struct Done {
 pub(crate) struct Requests {
     under_way: Vec<Bio>,
     done: BTreeMap<Tid, Vec<Done>>,
+    /// Those that had requests: a partition never has, its bios become requests of its disk.
+    disks: BTreeSet<DiskNumber>,
 }
 
 /// Whose bio it is; `None`: no stream's.
@@ -78,13 +80,16 @@ impl Requests {
             }
             let (sector, end, left) = (block.sector, block.end(), u64::from(block.sectors));
             let (issued, device) = (Vec::new(), Vec::new());
-            let major = block.disk.major;
-            let is_lost = false;
-            self.under_way.push(Bio { of, major, sector, end, queued: now, left, issued, device, is_lost });
+            let (disk, is_lost) = (block.disk, false);
+            self.under_way.push(Bio { of, disk, sector, end, queued: now, left, issued, device, is_lost });
             return;
         }
         let (first, end) = (block.sector, block.end());
-        let is_its = |bio: &&mut Bio| bio.major == block.disk.major && bio.sector < end && first < bio.end;
+        self.disks.insert(block.disk);
+        let is_its = |bio: &&mut Bio| {
+            let is_partition = bio.disk.major == block.disk.major && !self.disks.contains(&bio.disk);
+            (bio.disk == block.disk || is_partition) && bio.sector < end && first < bio.end
+        };
         for bio in self.under_way.iter_mut().filter(is_its) {
             match block.step {
                 BlockStep::Issued => bio.issued.push((first, end, now)),
@@ -153,7 +158,7 @@ impl Bio {
 
 #[cfg(test)]
 mod tests {
-    use surety_model::event::{Comm, DiskNumber, Rwbs};
+    use surety_model::event::{Comm, Rwbs};
     use surety_units::CpuId;
 
     use super::*;
@@ -163,21 +168,42 @@ mod tests {
     /// Each line: milliseconds, thread, its name, step, first sector, sectors.
     fn seen(script: &[(i64, i32, &str, BlockStep, u64, u32)]) -> Requests {
         let mut requests = Requests::default();
-        for (at, tid, name, step, sector, sectors) in script {
-            let kind = EventKind::Block(BlockEvent {
-                step: *step,
-                disk: DiskNumber { major: 7, minor: 0 },
-                sector: *sector,
-                sectors: *sectors,
-                bytes: 0,
-                priority: 0,
-                rwbs: Rwbs::new(b"R"),
-                comm: Comm::new(name),
-                error: 0,
-            });
-            requests.event(&Event { time: MS(*at), cpu: CpuId(0), current: Tid(*tid), kind });
-        }
+        script.iter().for_each(|line| see(&mut requests, 0, line));
         requests
+    }
+
+    fn see(requests: &mut Requests, minor: u32, line: &(i64, i32, &str, BlockStep, u64, u32)) {
+        let (at, tid, name, step, sector, sectors) = line;
+        let kind = EventKind::Block(BlockEvent {
+            step: *step,
+            disk: DiskNumber { major: 7, minor },
+            sector: *sector,
+            sectors: *sectors,
+            bytes: 0,
+            priority: 0,
+            rwbs: Rwbs::new(b"R"),
+            comm: Comm::new(name),
+            error: 0,
+        });
+        requests.event(&Event { time: MS(*at), cpu: CpuId(0), current: Tid(*tid), kind });
+    }
+
+    #[test]
+    fn requests_are_of_the_disk_of_their_batch() {
+        use BlockStep::{BioQueued, Completed, Issued};
+        let line = |at, step| (at, 5, SERVES, step, 1000, 8);
+        let told = |events: &[(u32, i64, BlockStep)]| {
+            let mut requests = Requests::default();
+            events.iter().for_each(|(minor, at, step)| see(&mut requests, *minor, &line(*at, *step)));
+            requests.inside(Tid(5), &[batch(10, 4096)]).get(&MS(10)).map(|inside| inside.device.clone())
+        };
+        let other = [(0, 1, Issued), (0, 2, Completed), (1, 3, Issued), (1, 4, Completed)];
+        let beside =
+            [(1, 11, BioQueued), (1, 12, Issued), (0, 13, Issued), (0, 14, Completed), (1, 16, Completed)];
+        assert_eq!(told(&[&other[..], &beside].concat()), Some(vec![(MS(12), MS(16))]));
+        // Of a partition: its disk has the request.
+        let partition = [(3, 11, BioQueued), (0, 12, Issued), (0, 15, Completed)];
+        assert_eq!(told(&[&other[..], &partition].concat()), Some(vec![(MS(12), MS(15))]));
     }
 
     fn batch(submitted: i64, bytes: u64) -> Batch {

@@ -7,7 +7,7 @@ use surety_units::{CpuSet, Nanos};
 
 use super::{
     DiskDriver, Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit, SCALED_CPUS,
-    TimerRules, scale_of,
+    TimerRules, features, scale_of,
 };
 
 /// A key: what its value looks like, what it says, and how it is carried out.
@@ -99,10 +99,10 @@ pub const KEYS: &[KeyRow] = &[
         word: "features",
         value: "NAME+NO_NAME+...",
         example: "NO_RUN_TO_PARITY+NEXT_BUDDY",
-        about: "features of the fair class that are otherwise than at boot (/sys/kernel/debug/sched/features)",
+        about: "features of the fair class that are otherwise than at boot (/sys/kernel/debug/sched/features); `{ RUN_TO_PARITY = false, NEXT_BUDDY = true }` says the same",
         set: |platform, value| {
-            let words: Vec<&str> = value.split('+').map(str::trim).collect();
-            platform.set_features(&words)
+            let words = features::words(value)?;
+            platform.set_features(&words.iter().map(String::as_str).collect::<Vec<_>>())
         },
     },
     KeyRow {
@@ -451,7 +451,12 @@ impl FromStr for PlatformChanges {
 
     fn from_str(text: &str) -> Result<PlatformChanges, String> {
         let mut changes: Vec<(usize, String)> = Vec::new();
-        for part in text.split(',') {
+        let mut depth = 0_u32;
+        let is_between = |c: char| {
+            depth = depth.saturating_add(u32::from(c == '{')).saturating_sub(u32::from(c == '}'));
+            c == ',' && depth == 0
+        };
+        for part in text.split(is_between) {
             let (word, value) =
                 part.trim().split_once('=').ok_or_else(|| format!("`{part}` is not KEY=VALUE"))?;
             let key = KEYS.iter().position(|row| row.word == word).ok_or_else(|| {
@@ -461,7 +466,12 @@ impl FromStr for PlatformChanges {
             if changes.iter().any(|(known, _)| *known == key) {
                 return Err(format!("`{word}` is given twice"));
             }
-            changes.push((key, value.to_owned()));
+            let value = match (word, value.trim_start().starts_with('{')) {
+                // The name of a machine has it in one form.
+                ("features", true) => features::words(value)?.join("+"),
+                _ => value.to_owned(),
+            };
+            changes.push((key, value));
         }
         changes.sort_unstable();
         let changes = PlatformChanges(changes);
@@ -577,6 +587,10 @@ mod tests {
     #[test]
     fn features_are_those_of_the_machine_that_is_changed() {
         let changed = |text: &str, machine: Platform| text.parse::<PlatformChanges>()?.on(&machine);
+        let table = "hz=1000,features={ RUN_TO_PARITY = false, NEXT_BUDDY = true },cpus=4";
+        let table = changed(table, Platform::linux_6_18(2)).unwrap();
+        assert_eq!(table.features, ["NO_RUN_TO_PARITY", "NEXT_BUDDY"]);
+        assert!(table.name.contains("features=NO_RUN_TO_PARITY+NEXT_BUDDY"), "{}", table.name);
         let sleepers = "features=NO_GENTLE_FAIR_SLEEPERS";
         assert_eq!(changed(sleepers, Platform::linux_6_1(1)).unwrap().features, ["NO_GENTLE_FAIR_SLEEPERS"]);
         assert!(
@@ -608,7 +622,11 @@ mod tests {
             ("rt-limit=off,rt-throttled=fair", "nothing is throttled here without `rt-limit`"),
             ("rt-throttled=never", "`wait`, `run` or `fair`"),
             ("deadline-inheritance=on", "`kernel` or `bandwidth`"),
-            ("features=SLOW", "no feature `SLOW` in the fair class of any version: those that are known"),
+            (
+                "features=SLOW",
+                "no feature `SLOW` in the fair class of any version: that of 6.17 to 7.0 has PLACE_LAG",
+            ),
+            ("features={ RUN_TO_PARITY = off }", "`RUN_TO_PARITY = off` is neither"),
             ("features=NO_WA_BIAS", "WA_BIAS is on in the simulator: the simulator does not know"),
         ] {
             let error = text.parse::<PlatformChanges>().unwrap_err();

@@ -253,11 +253,9 @@ impl FairVersion {
         if known().any(|other| other == name) {
             return format!("the fair class of {} has no {name}, but {}", self.kernels, self.in_words());
         }
-        let near = match nearest(name, known()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "those that are known stand in the table of features in docs/simulator.md".to_owned(),
-        };
-        format!("no feature `{name}` in the fair class of any version: {near}")
+        let near = nearest(name, known()).map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+        let (kernels, these) = (self.kernels, self.in_words());
+        format!("no feature `{name}` in the fair class of any version: {near}that of {kernels} has {these}")
     }
 
     fn feature(&self, name: &str) -> Option<&'static Feature> {
@@ -273,6 +271,26 @@ impl FairVersion {
         };
         can_be_set.map(word).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Features as `NAME+NO_NAME`, or as the table `{ NAME = true, NAME = false }`, each in the form of their file.
+///
+/// # Errors
+/// A part of a table that is neither.
+pub fn words(text: &str) -> Result<Vec<String>, String> {
+    let Some(inner) = text.trim().strip_prefix('{') else {
+        return Ok(text.split('+').map(|word| word.trim().to_owned()).collect());
+    };
+    let inner = inner.strip_suffix('}').ok_or("`{` without `}`")?;
+    let word = |part: &str| {
+        let (name, value) = part.split_once('=').map_or((part, ""), |(name, value)| (name, value.trim()));
+        match (name.trim(), value) {
+            (name, "true") => Ok(name.to_owned()),
+            (name, "false") => Ok(format!("{OFF}{name}")),
+            _ => Err(format!("`{}` is neither `NAME = true` nor `NAME = false`", part.trim())),
+        }
+    };
+    inner.split(',').map(word).collect()
 }
 
 /// A feature as it is written, and whether it is on.
@@ -368,6 +386,19 @@ mod tests {
                 Err(error) => assert!(!refused.is_empty() && error.contains(refused), "{name}: {error}"),
             }
         }
+    }
+
+    #[test]
+    fn a_table_says_the_same_as_words() {
+        for (text, expected) in [
+            ("NO_RUN_TO_PARITY+NEXT_BUDDY", ["NO_RUN_TO_PARITY", "NEXT_BUDDY"]),
+            ("{ RUN_TO_PARITY = false, NEXT_BUDDY = true }", ["NO_RUN_TO_PARITY", "NEXT_BUDDY"]),
+            ("{RUN_TO_PARITY=false,NO_NEXT_BUDDY=true}", ["NO_RUN_TO_PARITY", "NO_NEXT_BUDDY"]),
+        ] {
+            assert_eq!(words(text).unwrap(), expected, "{text}");
+        }
+        assert!(words("{ RUN_TO_PARITY = no }").unwrap_err().contains("`RUN_TO_PARITY = no` is neither"));
+        assert!(words("{ RUN_TO_PARITY = false").unwrap_err().contains("without `}`"));
     }
 
     /// What is said to be as it is anyway is no change, so that the record is that of the plain kernel.

@@ -22,7 +22,7 @@ impl Platform {
             format!("fair class {scheduler}: no kernel of the lab has it (those of {kernels} do)")
         });
         let features = (!self.features.is_empty())
-            .then(|| format!("features {}: no kernel was told them", self.features.join(" ")));
+            .then(|| format!("features {}: held against their rules alone", self.features.join(" ")));
         let apart = self.topology.filter(|topology| !version.is_held_on(self.cpus, *topology));
         let domains = apart.map(|topology| {
             let on = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
@@ -74,7 +74,7 @@ mod tests {
             platform.unvalidated(),
             [
                 "fair class eevdf-6.6: no kernel of the lab has it (those of 6.6 to 6.11 do)",
-                "features NO_PLACE_LAG: no kernel was told them"
+                "features NO_PLACE_LAG: held against their rules alone"
             ]
         );
         assert!(Platform::linux_6_12(4).unvalidated().is_empty());

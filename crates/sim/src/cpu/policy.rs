@@ -9,7 +9,6 @@
 
 use surety_model::event::JobMarker;
 use surety_model::reservation::Reservation;
-use surety_model::workload::POLICIES;
 use surety_units::Nanos;
 
 use crate::cpu::hardware::{Hardware, Rank, ThreadId};
@@ -20,15 +19,10 @@ pub struct SchedulerRow {
     pub word: &'static str,
     /// The policies of the threads it schedules, by their words in a workload.
     pub takes: &'static [&'static str],
+    /// Whether a kernel has it; what runs under one that none has is unvalidated.
+    pub is_of_kernels: bool,
     /// Makes it for a machine without threads, at its place there.
     pub make: SchedulerMake,
-}
-
-impl SchedulerRow {
-    /// Whether no kernel that the simulator is held against has it: it takes a policy that none has.
-    pub fn is_of_no_kernel(&self) -> bool {
-        POLICIES.iter().any(|policy| policy.is_simulated() && self.takes.contains(&policy.word))
-    }
 }
 
 /// Makes a scheduler for a machine without threads, at its place there.

@@ -5,9 +5,10 @@
 //! sees to it that time is booked when the budget ends. A reservation without budget leaves the queue until its
 //! timer fires at the next period, or runs on as a fair thread if it is to be demoted.
 //!
-//! `placement` is on which CPU a thread runs, `lending` who runs on the budget of one that waits for a lock, `returning` when one that
+//! `placement` is on which CPU a thread runs, `adaptive` where that is not the kernel's way, `lending` who runs on the budget of one that waits for a lock, `returning` when one that
 //! left may come back.
 
+mod adaptive;
 mod bandwidth;
 mod entity;
 mod lending;
@@ -29,8 +30,10 @@ use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::cpu::recorder::Kept;
 use crate::engine::Slot;
 
+pub use adaptive::adaptive;
 use bandwidth::Bandwidths;
 use entity::Entity;
+use placement::{Global, Migration};
 use queues::Queues;
 use server::{Action, Server};
 
@@ -45,6 +48,8 @@ const NONE: u32 = u32::MAX;
 /// The deadline class.
 pub struct Deadline {
     rank: Rank,
+    /// When threads change their CPU.
+    migration: &'static dyn Migration,
     /// Servers first, one for each CPU and scheduler that is served; then threads with a reservation.
     entities: Vec<Entity>,
     servers: Vec<Server>,
@@ -71,9 +76,15 @@ pub struct Deadline {
 impl Deadline {
     /// For a machine without threads.
     pub fn new(hardware: &mut Hardware, rank: Rank) -> Deadline {
+        Deadline::migrating(hardware, rank, &Global)
+    }
+
+    /// The same with other migrations than the kernel's.
+    fn migrating(hardware: &mut Hardware, rank: Rank, migration: &'static dyn Migration) -> Deadline {
         let cpus = hardware.cpus.len();
         let mut policy = Deadline {
             rank,
+            migration,
             entities: Vec::new(),
             servers: Vec::new(),
             served: Vec::new(),
@@ -265,40 +276,19 @@ impl Deadline {
         if !t.state.wants_cpu() {
             return;
         }
-        let pinned = self.queues.len() == 1 || t.is_pinned();
+        let own = self.entities[index].cpu;
+        let pinned = self.queues.len() == 1 || t.is_pinned() || self.keeps(own);
         self.insert(hardware, index);
-        let (own, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
-        let elsewhere = self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues.is_empty(*cpu));
+        let elsewhere = self.fitting(hardware, index).or_else(|| {
+            let deadline = self.entities[index].deadline;
+            self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues.is_empty(*cpu))
+        });
         match elsewhere.filter(|_| !pinned && self.replenished_moves(hardware, own)) {
             Some(cpu) => {
                 self.move_to(hardware, index, cpu);
                 hardware.reschedule(cpu);
             }
             None => self.offer(hardware, index),
-        }
-    }
-
-    /// Whether the timer pushes the thread it replenishes away from a CPU: it is not current there, so it counts as
-    /// one to be pushed although it would run at once, unless another deadline thread runs.
-    fn replenished_moves(&self, hardware: &Hardware, cpu: usize) -> bool {
-        self.queues.len() > 1 && hardware.current_of(cpu, self.rank).is_none()
-    }
-
-    /// An entity has joined a queue by itself: the CPU chooses again if it comes first, else the thread may go
-    /// elsewhere.
-    fn offer(&mut self, hardware: &mut Hardware, index: usize) {
-        let (cpu, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
-        let first = match hardware.current_of(cpu, self.rank) {
-            Some(current) => {
-                let current = &self.entities[self.runs_on(current)];
-                !current.is_queued() || deadline < current.deadline
-            }
-            None => true,
-        };
-        if first {
-            hardware.reschedule(cpu);
-        } else {
-            self.push(hardware, cpu);
         }
     }
 
@@ -437,10 +427,14 @@ impl CpuPolicy for Deadline {
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
         let cpu = t.cpu;
-        if self.queues.len() == 1 || t.is_pinned() {
+        if self.queues.len() == 1 || t.is_pinned() || self.keeps(cpu) {
             return cpu;
         }
-        let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now());
+        let index = self.entity_of(thread);
+        if let Some(fitting) = self.fitting(hardware, index) {
+            return fitting;
+        }
+        let deadline = self.entities[index].deadline_after_wake(hardware.now());
         let outranked = self.is_outranked(hardware, cpu);
         let runs_here = self.queues.is_empty(cpu) || deadline < self.queues.first_deadline(cpu);
         let current_moves =
@@ -595,10 +589,12 @@ impl CpuPolicy for Deadline {
             return;
         }
         for _ in 1..self.queues.len() {
-            let Some((deadline, index)) = self.movable(hardware, cpu, None) else { return };
-            let Some(target) = self.later_cpu(hardware, cpu, deadline).filter(|target| *target != cpu) else {
+            if self.keeps(cpu) {
                 return;
-            };
+            }
+            let Some((deadline, index)) = self.movable(hardware, cpu, None) else { return };
+            let target = self.fitting(hardware, index).or_else(|| self.later_cpu(hardware, cpu, deadline));
+            let Some(target) = target.filter(|target| *target != cpu) else { return };
             self.move_to(hardware, index, target);
             hardware.reschedule(target);
         }

@@ -26,40 +26,47 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
     SchedulerRow {
         word: "deadline",
         takes: &["deadline"],
+        is_of_kernels: true,
         make: |hardware, rank| Box::new(deadline::Deadline::new(hardware, rank)),
     },
+    SchedulerRow { word: "apedf", takes: &["deadline"], is_of_kernels: false, make: deadline::adaptive },
     SchedulerRow {
         word: "overcommit",
         takes: &["overcommit"],
+        is_of_kernels: false,
         make: |hardware, rank| Box::new(overcommit::Overcommit::new(hardware, rank)),
     },
     SchedulerRow {
         word: "edf",
         takes: &["edf"],
+        is_of_kernels: false,
         make: |hardware, rank| Box::new(edf::Edf::new(hardware, rank)),
     },
     SchedulerRow {
         word: "realtime",
         takes: &["fifo", "rr"],
+        is_of_kernels: true,
         make: |hardware, rank| Box::new(realtime::Realtime::new(hardware, rank)),
     },
     SchedulerRow {
         word: "high",
         takes: &["high"],
+        is_of_kernels: false,
         make: |hardware, rank| {
             let fair = fair::plain_6_18(hardware, rank);
             Box::new(high::High::new(hardware, rank, fair))
         },
     },
-    SchedulerRow { word: "fair", takes: FAIR, make: fair::eevdf_6_18 },
-    SchedulerRow { word: "cfs-6.1", takes: FAIR, make: fair::cfs },
-    SchedulerRow { word: "cfs-2.6.23", takes: FAIR, make: fair::cfs_2_6_23 },
-    SchedulerRow { word: "eevdf-6.6", takes: FAIR, make: fair::eevdf_6_6 },
-    SchedulerRow { word: "eevdf-6.12", takes: FAIR, make: fair::eevdf_6_12 },
-    SchedulerRow { word: "eevdf-7.2", takes: FAIR, make: fair::eevdf_7_2 },
+    SchedulerRow { word: "fair", takes: FAIR, is_of_kernels: true, make: fair::eevdf_6_18 },
+    SchedulerRow { word: "cfs-6.1", takes: FAIR, is_of_kernels: true, make: fair::cfs },
+    SchedulerRow { word: "cfs-2.6.23", takes: FAIR, is_of_kernels: true, make: fair::cfs_2_6_23 },
+    SchedulerRow { word: "eevdf-6.6", takes: FAIR, is_of_kernels: true, make: fair::eevdf_6_6 },
+    SchedulerRow { word: "eevdf-6.12", takes: FAIR, is_of_kernels: true, make: fair::eevdf_6_12 },
+    SchedulerRow { word: "eevdf-7.2", takes: FAIR, is_of_kernels: true, make: fair::eevdf_7_2 },
     SchedulerRow {
         word: "muqss",
         takes: &["fair", "batch", "idle", "iso"],
+        is_of_kernels: false,
         make: |hardware, rank| Box::new(muqss::Muqss::new(hardware, rank)),
     },
 ];

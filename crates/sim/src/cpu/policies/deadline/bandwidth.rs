@@ -41,6 +41,11 @@ impl Bandwidths {
         self.take(bandwidth);
     }
 
+    /// What all reservations and servers of a CPU have booked.
+    pub(super) fn booked(&self, cpu: usize) -> u64 {
+        self.all[cpu]
+    }
+
     /// A reservation is no more.
     pub(super) fn give_back(&mut self, cpu: usize, bandwidth: u64) {
         self.all[cpu] -= bandwidth;

@@ -1,4 +1,5 @@
-//! On which CPU a thread with a reservation runs: global EDF by push and pull, as in `kernel/sched/deadline.c`.
+//! On which CPU a thread with a reservation runs: global EDF by push and pull, as in `kernel/sched/deadline.c`, as far as a [`Migration`] lets
+//! it.
 //!
 //! A woken thread stays on its CPU when it would run there at once; else it goes to a CPU without entities of the class, of several the next in
 //! turn, else to the one whose earliest deadline is the latest if its own is earlier. A CPU that switches to a thread of the class pushes its
@@ -11,6 +12,37 @@ use surety_units::Nanos;
 
 use super::Deadline;
 use crate::cpu::hardware::{Hardware, Rank};
+use crate::cpu::policy::CpuPolicy as _;
+
+/// When threads change their CPU. Bandwidths have [`KERNEL_BANDWIDTH_SHIFT`](surety_units::bandwidth::KERNEL_BANDWIDTH_SHIFT) fractional bits;
+/// what is booked on a CPU is that of all its reservations and servers.
+pub(super) trait Migration: Sync {
+    /// Whether the threads of a CPU with this booked stay there, however long they wait.
+    fn keeps(&self, booked: u64) -> bool;
+
+    /// Which of these CPUs, each with what is booked on it, a thread with this bandwidth goes to rather than to the one with the latest deadline.
+    fn fitting(&self, bandwidth: u64, cpus: &mut dyn Iterator<Item = (usize, u64)>) -> Option<usize>;
+
+    /// Whether a CPU pulls although it has deadline threads.
+    fn pulls_beside(&self) -> bool;
+}
+
+/// The kernel's: wherever a thread runs sooner.
+pub(super) struct Global;
+
+impl Migration for Global {
+    fn keeps(&self, _booked: u64) -> bool {
+        false
+    }
+
+    fn fitting(&self, _: u64, _: &mut dyn Iterator<Item = (usize, u64)>) -> Option<usize> {
+        None
+    }
+
+    fn pulls_beside(&self) -> bool {
+        true
+    }
+}
 
 /// Whether a CPU runs something more important, so that not even its first entity gets through.
 #[inline]
@@ -56,8 +88,12 @@ impl Deadline {
     pub(super) fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         let own = self.queues.first_deadline(cpu);
         let mut best = (own, 0);
-        if self.waiting > 1 && self.lowers(hardware, cpu) {
+        let pulls = self.queues.is_empty(cpu) || self.migration.pulls_beside();
+        if self.waiting > 1 && pulls && self.lowers(hardware, cpu) {
             self.queues.earlier(own, |other| {
+                if self.keeps(other) {
+                    return None;
+                }
                 let movable = self.movable(hardware, other, Some(cpu)).filter(|_| other != cpu)?;
                 if self.is_taken_over(hardware, other, movable.0) {
                     return None;
@@ -67,6 +103,20 @@ impl Deadline {
             });
         }
         (best.0 < own).then_some(best.1)
+    }
+
+    /// Whether the threads of a CPU stay there.
+    pub(super) fn keeps(&self, cpu: usize) -> bool {
+        self.migration.keeps(self.bandwidths.booked(cpu))
+    }
+
+    /// The CPU beside its own that the migrations have for an entity, before deadlines are looked at.
+    pub(super) fn fitting(&self, hardware: &Hardware, index: usize) -> Option<usize> {
+        let thread = hardware.thread(self.thread_at(index)?);
+        let entity = &self.entities[index];
+        let others = (0..self.queues.len()).filter(|cpu| *cpu != entity.cpu && thread.may_run_on(*cpu));
+        let mut booked = others.map(|cpu| (cpu, self.bandwidths.booked(cpu)));
+        self.migration.fitting(entity.bandwidth(), &mut booked)
     }
 
     /// Where a thread with this deadline would run at once: a CPU without deadline threads, its own first, else
@@ -86,6 +136,30 @@ impl Deadline {
         let latest = self.queues.latest(deadline, &mut chosen, |cpu| cpu != own && is_open(cpu));
         hardware.sets.chosen[own] = chosen;
         latest
+    }
+
+    /// Whether the timer pushes the thread it replenishes away from a CPU: it is not current there, so it counts as
+    /// one to be pushed although it would run at once, unless another deadline thread runs.
+    pub(super) fn replenished_moves(&self, hardware: &Hardware, cpu: usize) -> bool {
+        self.queues.len() > 1 && hardware.current_of(cpu, self.rank).is_none()
+    }
+
+    /// An entity has joined a queue by itself: the CPU chooses again if it comes first, else the thread may go
+    /// elsewhere.
+    pub(super) fn offer(&mut self, hardware: &mut Hardware, index: usize) {
+        let (cpu, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
+        let first = match hardware.current_of(cpu, self.rank) {
+            Some(current) => {
+                let current = &self.entities[self.runs_on(current)];
+                !current.is_queued() || deadline < current.deadline
+            }
+            None => true,
+        };
+        if first {
+            hardware.reschedule(cpu);
+        } else {
+            self.push(hardware, cpu);
+        }
     }
 
     pub(super) fn move_to(&mut self, hardware: &mut Hardware, index: usize, to: usize) {
