@@ -281,15 +281,10 @@ impl Span<'_> {
             let shared = Nanos::new(reserved.saturating_add(others).div_ceil(Nanos::new(cpus)));
             let next = own.saturating_add(shared).saturating_add(hard);
             if next > LONGEST {
-                let who = match (self.threads.len(), self.counts_servers) {
-                    (0, true) => "the fair servers".to_owned(),
-                    (threads, true) => format!("{} and the fair servers", number(threads)),
-                    (threads, false) => number(threads),
-                };
                 return Err(format!(
-                    "the CPU plan leaves its threads no time: {who} take up to {} of {} in {LONGEST}",
-                    reserved.min(LONGEST * cpus),
-                    cpus_in_words(self.cpus)
+                    "the CPU plan leaves its threads no time: on {} run in {span} {}",
+                    cpus_in_words(self.cpus),
+                    self.beside([reserved, others, hard])
                 ));
             }
             if next <= span {
@@ -299,24 +294,31 @@ impl Span<'_> {
         }
     }
 
-    fn told(&self, span: Nanos, [reserved, others, hard]: [Nanos; 3]) -> CpuPart {
+    /// What else runs in a span, in words.
+    fn beside(&self, [reserved, others, hard]: [Nanos; 3]) -> String {
         let mut beside = Vec::new();
-        if !self.threads.is_empty() {
-            beside.push(format!("{} up to {reserved}", number(self.threads.len())));
-        }
-        if self.counts_servers {
-            beside.push("the fair servers among them".to_owned());
+        match (self.threads.len(), self.counts_servers) {
+            (0, false) => {}
+            (0, true) => beside.push(format!("the fair servers up to {reserved}")),
+            (threads, false) => beside.push(format!("{} up to {reserved}", number(threads))),
+            (threads, true) => {
+                beside.push(format!("{} up to {reserved}, the fair servers among them", number(threads)));
+            }
         }
         beside.push(format!("realtime threads, those of streams included, {others}"));
         if hard.is_positive() {
             beside.push(format!("hard interrupt handlers {hard}"));
         }
+        beside.join(", ")
+    }
+
+    fn told(&self, span: Nanos, taken: [Nanos; 3]) -> CpuPart {
         let step = format!(
             "CPU: its two threads (SCHED_FIFO) have run within {span} before a batch and {span} behind it: {} of that their own, stated; \
              on {} meanwhile run {}",
             Nanos::new(CPU.get() / 2),
             cpus_in_words(self.cpus),
-            beside.join(", ")
+            self.beside(taken)
         );
         CpuPart { within: span * 2, asks: span, steps: vec![step] }
     }

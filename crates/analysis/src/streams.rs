@@ -133,7 +133,7 @@ pub struct StreamDemand {
     pub jitter: Nanos,
     /// Bytes of its buffer; `None`: as many as are needed.
     pub buffer: Option<u64>,
-    /// From the release of an access until it is late; `None`: what the buffer lasts for.
+    /// From the release of an access until it is late, where that is before the buffer is empty.
     pub deadline: Option<Nanos>,
     /// Whether two of its batches are in the block layer at a time, and it begins with credit for one.
     pub overlap: bool,
@@ -320,7 +320,7 @@ impl fmt::Display for Why {
             }
             Why::Credit { behind, credit } => write!(
                 f,
-                "it may fall {} behind while a batch is fetched, and its credit makes up for {}",
+                "it may fall {} behind while a batch is fetched, and its credit (a batch, and what its `jitter` saves) makes up for {}",
                 Bytes(*behind),
                 Bytes(*credit)
             ),

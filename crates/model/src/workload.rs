@@ -400,12 +400,13 @@ impl Stream {
         self.bound.is_some()
     }
 
-    /// From the release of an access to the instant from which on it is late: the shortest limit promised for its response, else
-    /// what the buffer lasts for, which is one access where none is given.
+    /// From the release of an access to the instant from which on it is late: when the buffer is empty, or before that the shortest limit promised for
+    /// its response. Where no buffer is given that limit stands alone, or one access is played from.
     pub fn deadline(&self) -> Nanos {
-        let buffer = self.buffer.map_or_else(|| self.access_bytes(), |bytes| bytes.0);
-        let promised = self.promises.iter().filter_map(Promise::response_limit).min();
-        promised.unwrap_or_else(|| Nanos::SECOND.mul_ratio(buffer, self.rate.0.max(1)))
+        let lasts = |bytes: u64| Nanos::SECOND.mul_ratio(bytes, self.rate.0.max(1));
+        let buffer = self.buffer.map(|bytes| lasts(bytes.0));
+        let promised = self.promises.iter().filter_map(Promise::response_limit);
+        promised.chain(buffer).min().unwrap_or_else(|| lasts(self.access_bytes()))
     }
 }
 

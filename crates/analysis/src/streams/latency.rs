@@ -427,9 +427,8 @@ impl<'a> Set<'a> {
         if let Some(limit) = demand.deadline.filter(|limit| ns(*limit) < takes) {
             return Err(Why::Late { takes: nanos(takes), limit });
         }
-        // With a limit of its own the buffer only has to hold what is fetched; what is written never waits for room.
-        let least = stream.batch + access;
-        let needed = bytes(if demand.deadline.is_some() && !is_written { least } else { least.max(due) });
+        // Whatever is promised besides, an access is late when the buffer is empty; what is written never waits for room.
+        let needed = bytes((stream.batch + access).max(due));
         let grain = common_divisor(bytes(stream.batch), demand.access.max(1));
         let buffer = demand
             .buffer

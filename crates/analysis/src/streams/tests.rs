@@ -125,6 +125,22 @@ fn a_buffer_is_refused_with_the_one_that_is_needed() {
     );
 }
 
+/// A promise of responses that is longer than the buffer lasts makes no shorter one do: the program runs dry before.
+#[test]
+fn a_promise_of_responses_leaves_the_buffer_as_it_is_needed() {
+    let plain = demand(2, 1_000_000, Some(128 << 10), ms(400));
+    let of = |demand: &StreamDemand| admit(std::slice::from_ref(demand), &disk(), &Floors::default());
+    let needed = of(&plain).expect("there is time").streams[0].needed;
+    assert!(needed > (128 << 10) + plain.access, "the buffer has to outlast the batches: {needed}");
+    let slow = StreamDemand { deadline: Some(ms(2_000)), ..plain.clone() };
+    assert_eq!(of(&slow).expect("as before").streams[0].needed, needed);
+    let small = StreamDemand { buffer: Some((128 << 10) + plain.access), ..slow };
+    let refused = of(&small).expect_err("it is empty before");
+    assert!(matches!(refused.why, Why::Buffer { needed: of, .. } if of == needed), "{refused:?}");
+    let brief = StreamDemand { deadline: Some(ms(10)), ..plain };
+    assert!(matches!(of(&brief).expect_err("no batch is there so soon").why, Why::Late { .. }));
+}
+
 /// With a batch that is too small for the rate, a larger one is named and no lower rate; a buffer that goes with it, where it needs a larger one too.
 #[test]
 fn a_batch_is_named_before_a_lower_rate() {

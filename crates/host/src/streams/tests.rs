@@ -77,6 +77,11 @@ fn late_dropped_and_open_accesses_are_counted_once_and_warm_up_not() {
 fn a_buffer_gives_time() {
     let with = Stream { buffer: Some(Bytes(5000)), ..stream() };
     assert_eq!(with.deadline(), MS(500));
+    // A promise makes an access due before that, not later.
+    for (limit, due) in [("response <= 20ms", 20), ("response <= 2s", 500)] {
+        let promises = vec![Promise::parse(limit).expect("a promise")];
+        assert_eq!(Stream { promises, ..with.clone() }.deadline(), MS(due), "{limit}");
+    }
     let run =
         StreamRun { accesses: vec![access(200, 200, 620), access(300, 620, 801)], ..StreamRun::default() };
     assert_eq!(record(&with, &[&run], &window()).missed, 1);
