@@ -34,7 +34,7 @@ fn mount(args: &StreamMountArgs, session: &Session) -> Result<Code, Failure> {
         place: args.place.clone(),
         contract: Contract { buffer: args.buffer.map(|bytes| bytes.0), ..contract },
         is_shared: args.allow_others,
-        station: StationSettings { mode: args.mode.into(), ..StationSettings::default() },
+        station: StationSettings { mode: args.mode, ..StationSettings::default() },
     };
     // Given back when the mount is no more.
     let _prepared = disk::prepared(args, session)?;

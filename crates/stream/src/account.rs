@@ -96,7 +96,7 @@ impl Account {
         }
     }
 
-    /// When a program that took or gave its first byte at an instant, and so many since, is owed the next access: one that is faster than its contract waits for nobody but that.
+    /// When a program that took or gave its first byte at `begun`, and `moved` bytes since, is owed the next access: one that is faster than its contract waits for that alone.
     pub(crate) fn owed(&self, begun: Option<Nanos>, moved: u64) -> Option<Nanos> {
         let moved = moved / self.contract.access * self.contract.access;
         Some(begun? + Nanos::SECOND.mul_ratio(moved, self.contract.rate.0.max(1)))

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use surety_model::workload::BatchMode;
 use surety_units::{Bytes, Nanos, Rate};
 
@@ -45,8 +46,8 @@ pub struct StreamMountArgs {
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = size)]
     pub access: Bytes,
     /// When to fetch: a batch as soon as there is room and credit for it, or, for the disk to rest in between, all buffers at once when one has no more than the jitter ahead
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = FetchMode::Steady)]
-    pub mode: FetchMode,
+    #[arg(long, value_name = "MODE", default_value = BatchMode::default().word(), value_parser = mode_parser())]
+    pub mode: BatchMode,
     /// Set the disk below DIR for streams while the mount is there: I/O scheduler, requests in its driver and their size (root; not the root file system's disk)
     #[arg(long)]
     pub prepare: bool,
@@ -55,20 +56,13 @@ pub struct StreamMountArgs {
     pub allow_others: bool,
 }
 
-/// When the mount's streams are fetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FetchMode {
-    Steady,
-    Longest,
-}
-
-impl From<FetchMode> for BatchMode {
-    fn from(mode: FetchMode) -> BatchMode {
-        match mode {
-            FetchMode::Steady => BatchMode::Steady,
-            FetchMode::Longest => BatchMode::Longest,
-        }
-    }
+/// Reads when the mount's streams are fetched.
+fn mode_parser() -> impl TypedValueParser<Value = BatchMode> {
+    let of_word = |word: String| {
+        let found = BatchMode::ALL.into_iter().find(|(_, known)| *known == word);
+        found.map_or(BatchMode::default(), |(mode, _)| mode)
+    };
+    PossibleValuesParser::new(BatchMode::ALL.map(|(_, word)| word)).map(of_word)
 }
 
 /// What `--help` of it says at its end.
