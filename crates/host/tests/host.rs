@@ -37,8 +37,9 @@ fn every_planned_activation_is_accounted_for_and_works_what_it_drew() {
     assert_eq!(task.completed + task.skipped + task.unfinished, 100);
     assert_eq!(record.in_force.threads.len(), 1);
     let share = task.share_received().unwrap();
-    if let Some(execution) = task.execution.as_ref().and_then(|d| d.observed()) {
-        assert!(execution.moments.min().unwrap() >= 2e6);
+    if let Some(execution) = &task.execution {
+        // Of one job alone a hypervisor may take time off that the kernel learns of late.
+        assert!(execution.quantile(0.5).unwrap() >= Nanos::from_millis(2));
         // Every completed job used its work, and nobody uses more than all jobs and their overhead.
         assert!(share >= task.completed as f64 * 0.002 - 0.01 && share < 0.3, "{share}");
     }

@@ -74,10 +74,11 @@ fn without_inheritance_a_wait_contains_the_middle_task_and_with_it_only_a_sectio
         for task in tasks {
             assert_eq!(task.completed + task.unfinished + task.skipped, 20, "{protocol}: {}", task.name);
         }
-        // Each uses the CPU time its phases say: blocked time is none of it.
-        for (task, work) in tasks.iter().zip([10e6, 40e6, 2e6]) {
-            let execution = task.execution.as_ref().and_then(|e| e.observed()).unwrap();
-            assert!(execution.moments.min().unwrap() >= work, "{protocol}: {}", task.name);
+        // Each uses the CPU time its phases say: blocked time is none of it. Of one job alone a hypervisor may take time off that the
+        // kernel learns of late (`update_rq_clock_task`).
+        for (task, work) in tasks.iter().zip([10, 40, 2]) {
+            let usual = task.execution.as_ref().and_then(|e| e.quantile(0.5)).unwrap();
+            assert!(usual >= Nanos::from_millis(work), "{protocol}: {} {usual}", task.name);
         }
         // Fair programs cannot delay realtime threads; a hypervisor can, and then anything may come before anything.
         if record.degraded.iter().any(|why| why.contains("hypervisor")) {

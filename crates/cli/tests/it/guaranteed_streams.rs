@@ -25,6 +25,8 @@ fn verdict<'v>(result: &'v Value, name: &str) -> &'v Value {
 /// refused by `--check`, another workload by `run`, and `apply` says who runs it.
 #[test]
 fn the_example_is_planned_checked_and_kept() {
+    // A proof counts the realtime threads that the machine has meanwhile, those of other tests included.
+    let _alone = alone();
     let room = tempfile::tempdir().unwrap();
     let plan = room.path().join("plan.json");
     let (plan, example) = (plan.to_str().unwrap(), root().join("examples/guaranteed-streams.toml"));
@@ -69,6 +71,7 @@ fn the_example_is_planned_checked_and_kept() {
 /// A disk that a file describes: planned with it, checked without it, run with the same one, and refused with another.
 #[test]
 fn a_plan_stands_with_the_file_of_its_disk() {
+    let _alone = alone();
     let room = tempfile::tempdir().unwrap();
     let path = |name: &str| room.path().join(name).to_str().unwrap().to_owned();
     let (file, model, plan) = (path("w.toml"), path("mine.toml"), path("plan.json"));
