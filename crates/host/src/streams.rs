@@ -18,7 +18,7 @@ use surety_kernel::clock;
 use surety_kernel::files::{evict, reopen_direct};
 use surety_model::event::{Span, SpanFate, SpanMarker};
 use surety_model::playout::{Inside, Waits};
-use surety_model::record::{ActivityRecord, Caveat, StreamAccess, StreamThread, level_of, stream_record};
+use surety_model::record::{ActivityRecord, Caveat, StreamAccess, StreamThread, guarantee_of, stream_record};
 use surety_model::workload::{BatchMode, Direction, Stream, StreamFile, Workload, release_of};
 use surety_model::world::WorldError;
 use surety_units::{Nanos, Rate, Tid};
@@ -389,7 +389,7 @@ pub(crate) fn environment<'r>(
     let of = |(index, stream): (usize, &Stream)| {
         let runs = runs_of(index);
         let fetched: Vec<&Fetched> = runs.iter().filter_map(|run| run.fetched.as_ref()).collect();
-        let level = level_of(stream, &parts(&runs, window)).map(|(_, words)| words);
+        let level = guarantee_of(stream, &parts(&runs, window)).map(|of| of.words);
         let waits: Vec<Waits> = fetched.iter().map(|each| each.waits(&told)).collect();
         let way = ahead::described(&fetched, level, &waits).unwrap_or_else(|| {
             let is_direct = runs.iter().all(|run| run.is_direct);

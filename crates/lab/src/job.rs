@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use surety_model::formats::toml;
+use surety_model::source::Diagnostics;
 use surety_model::workload::{Load, Workload};
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::{CpuSet, Nanos};
@@ -75,6 +76,9 @@ pub enum Job {
 pub struct Run {
     /// The workload, as a file would hold it.
     pub toml: String,
+    /// Streams whose bound a plan admitted, which no file says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub admitted: Vec<String>,
     /// What chance is drawn from.
     pub seed: u64,
     /// How long it is observed.
@@ -97,6 +101,7 @@ impl Run {
     pub fn of(workload: &Workload, options: &RunOptions, trace: bool) -> Run {
         Run {
             toml: toml::write(workload),
+            admitted: workload.streams.iter().filter(|s| s.admitted).map(|s| s.name.clone()).collect(),
             seed: options.seed,
             duration: options.duration,
             warm_up: options.warm_up,
@@ -107,9 +112,16 @@ impl Run {
         }
     }
 
-    /// The workload; `None` for what cannot be read, which is refused by the guest.
-    fn workload(&self) -> Option<Workload> {
-        toml::read("workload", &self.toml).ok()
+    /// The workload.
+    ///
+    /// # Errors
+    /// What of it cannot be read.
+    pub fn workload(&self) -> Result<Workload, Diagnostics> {
+        let mut workload = toml::read("workload", &self.toml)?;
+        for stream in workload.streams.iter_mut().filter(|stream| self.admitted.contains(&stream.name)) {
+            stream.admitted = true;
+        }
+        Ok(workload)
     }
 
     /// How long it takes on the guest's clock.
@@ -184,7 +196,7 @@ impl Job {
         match self {
             Job::Workload { runs, .. } => {
                 let of = |run: &Run| {
-                    let workload = run.workload()?;
+                    let workload = run.workload().ok()?;
                     let loads: u128 = workload.loads.iter().map(|load| load.bytes(cpus)).sum();
                     Some(loads + disks::bytes(&workload, &run.files, cpus))
                 };
@@ -198,7 +210,7 @@ impl Job {
     /// Whether modelled disks are made for it.
     fn has_disks(&self) -> bool {
         let Job::Workload { runs, .. } = self else { return false };
-        runs.iter().filter_map(Run::workload).any(|workload| !workload.disks.is_empty())
+        runs.iter().filter_map(|run| run.workload().ok()).any(|workload| !workload.disks.is_empty())
     }
 
     /// What its kernel is booted with besides.
@@ -226,7 +238,8 @@ impl Job {
     pub fn modules(&self) -> Vec<String> {
         match self {
             Job::Workload { runs, devices, .. } => {
-                let needed = runs.iter().filter_map(|run| Some(modules_for(&run.workload()?, &run.files)));
+                let needed =
+                    runs.iter().filter_map(|run| Some(modules_for(&run.workload().ok()?, &run.files)));
                 let drivers = devices.iter().flat_map(|device| device.model.modules());
                 let mut modules: Vec<String> = drivers.map(|word| (*word).to_owned()).collect();
                 for module in needed.flatten() {
@@ -352,6 +365,7 @@ mod tests {
         let flood = "format = 1\n[[load]]\nname = \"flood\"\nkind = \"ping-flood\"\ncount = 1\n";
         let run = |toml: &str, ms| Run {
             toml: toml.to_owned(),
+            admitted: Vec::new(),
             seed: 7,
             duration: Nanos::from_millis(ms),
             warm_up: Nanos::from_millis(1),

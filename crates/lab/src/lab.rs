@@ -483,6 +483,7 @@ mod tests {
     fn the_time_for_runs_is_that_of_all_of_them() {
         let run = |seconds| Run {
             toml: String::new(),
+            admitted: Vec::new(),
             seed: 1,
             duration: Nanos::from_secs(seconds),
             warm_up: Nanos::SECOND,

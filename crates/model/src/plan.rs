@@ -306,25 +306,22 @@ impl Plan {
                 (stream.batch, stream.buffer) = (Some(reservation.batch), Some(reservation.buffer));
                 (stream.jitter, stream.overlap) = (Some(reservation.jitter), reservation.overlap);
                 stream.io_priority = Some(IoPriority::Realtime(reservation.priority));
-                stream.bound = Some(reservation.bound);
+                (stream.bound, stream.admitted) = (Some(reservation.bound), true);
             }
         }
-        for stream in reserved.streams.iter_mut().filter(|stream| self.refuses(stream)) {
-            stream.lower();
+        // With a promise and not planned: beside guaranteed ones it does not go before best effort, whatever the file says of refusals.
+        let is_unplanned =
+            |stream: &&mut Stream| !stream.promises.is_empty() && self.stream_of(&stream.name).is_none();
+        for stream in reserved.streams.iter_mut().filter(is_unplanned) {
+            if self.disks.iter().any(|planned| stream.disk.as_ref() == Some(&planned.disk)) {
+                stream.lower();
+            }
+            stream.leave_batches_out();
         }
         for planned in &self.disks {
             reserved.disks.iter_mut().filter(|d| d.name == planned.disk).for_each(|disk| planned.set(disk));
         }
         reserved
-    }
-
-    /// Whether a stream has a promise, is on a disk with guaranteed ones and is none of them: it does not go before best effort. This does
-    /// not depend on what the file says of refusals.
-    fn refuses(&self, stream: &Stream) -> bool {
-        let is_here = |planned: &PlannedDisk| stream.disk.as_ref() == Some(&planned.disk);
-        !stream.promises.is_empty()
-            && self.stream_of(&stream.name).is_none()
-            && self.disks.iter().any(is_here)
     }
 
     /// Sum of the reservations' bandwidths; `None` when the exact sum does not fit.

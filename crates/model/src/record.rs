@@ -32,7 +32,9 @@ pub use flows::FlowAccount;
 pub(crate) use observed::time;
 pub use observed::{Distribution, Observed};
 pub use requests::RequestAccount;
-pub use streams::{BATCH_LATENCY, StreamAccess, StreamThread, level_of, over_with_batches, stream_record};
+pub use streams::{
+    BATCH_LATENCY, Guarantee, StreamAccess, StreamThread, guarantee_of, over_with_batches, stream_record,
+};
 
 /// Where the numbers of an activity come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

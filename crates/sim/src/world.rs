@@ -41,7 +41,7 @@ use surety_model::playout::{Level, Waits, jitter_of};
 use surety_model::record::loads::{Counts, file_figures, load_account, message_figures};
 use surety_model::record::{
     Account, ActivityRecord, Basis, CpuTimers, InForce, Record, RequestAccount, Share, StreamThread,
-    ThreadInForce, level_of, over_with_batches, stream_record,
+    ThreadInForce, guarantee_of, over_with_batches, stream_record,
 };
 use surety_model::startup::Attempt;
 use surety_model::workload::{BatchMode, Direction, Load, Stream, Task, Treatment, Workload};
@@ -324,8 +324,9 @@ impl Measured<'_> {
     /// How each stream was served that fetches ahead, and how much of a guarantee it had where a plan guarantees it.
     fn levels(&self, workload: &Workload) -> Vec<(String, String)> {
         let of = |(index, stream): (usize, &Stream)| {
-            let mut words = match level_of(stream, &self.stream_threads(index, stream)) {
-                Some((_, words)) => {
+            let mut words = match guarantee_of(stream, &self.stream_threads(index, stream)).map(|of| of.words)
+            {
+                Some(words) => {
                     let how = if stream.direction == Direction::Write {
                         "written from a buffer"
                     } else {

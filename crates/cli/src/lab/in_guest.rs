@@ -17,7 +17,6 @@ use surety_lab::machine::GuestMachine;
 use surety_lab::samples::{Series, WakeUps};
 use surety_lab::shown::Shown;
 use surety_model::event::{Event, TraceSink};
-use surety_model::formats::toml;
 use surety_model::record::Record;
 use surety_model::world::{Cancel, Observer, RunOptions, Unobserved, World};
 use surety_report::{Report, Row};
@@ -80,8 +79,8 @@ fn workload(
     shown: Shown,
     channel: &mut Channel,
 ) -> Result<(), Refusal> {
-    let Run { toml: text, seed, duration, warm_up, cpus, trace, untraced, files } = run;
-    let workload = toml::read("workload", text).map_err(|e| Refusal::machine(e.to_string()))?;
+    let Run { seed, duration, warm_up, cpus, trace, untraced, files, .. } = run;
+    let workload = run.workload().map_err(|e| Refusal::machine(e.to_string()))?;
     let cpus = cpus.as_deref().map(str::parse).transpose();
     let options = RunOptions {
         seed: *seed,

@@ -43,32 +43,48 @@ pub struct StreamThread {
     pub waited: Option<Nanos>,
 }
 
-/// How much of a guarantee a stream had in a run that a plan guarantees, with the numbers; `None` where none does. A batch that took longer than
-/// was admitted ends it.
-pub fn level_of(stream: &Stream, threads: &[StreamThread]) -> Option<(Level, String)> {
+/// How much of a guarantee a stream had that has a bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guarantee {
+    pub level: Level,
+    /// Whether a batch took longer than its bound, or was not there at the end and older: that ends it.
+    pub is_broken: bool,
+    /// The level, with the numbers.
+    pub words: String,
+}
+
+/// How much of a guarantee a stream had in a run; `None` where it has no bound. One that its workload states, and nothing admitted, is none, whatever batches took.
+pub fn guarantee_of(stream: &Stream, threads: &[StreamThread]) -> Option<Guarantee> {
     let bound = stream.bound?;
     let there = threads.iter().flat_map(|thread| &thread.batches).map(|(asked, done)| *done - *asked);
     // One that is not there yet, and for which there is time left, says nothing.
     let open = threads.iter().filter_map(|thread| thread.open).filter(|age| *age > bound);
     let took: Vec<Nanos> = there.chain(open.clone()).collect();
     let (count, beyond) = (took.len(), took.iter().filter(|took| **took > bound).count());
-    let Some(longest) = took.into_iter().max() else {
-        return Some((Level::Admitted, format!("{}: no batch was fetched", Level::Admitted)));
+    let longest = took.into_iter().max();
+    let level = match (stream.admitted && beyond == 0, longest) {
+        (true, None) => Level::Admitted,
+        (true, Some(_)) => Level::Verified,
+        (false, _) => Level::Scheduled,
     };
-    Some(if beyond > 0 {
-        let level = Level::Scheduled;
-        let were = if beyond == 1 { "batch was" } else { "batches were" };
-        let end = if open.count() > 0 { " or not at the end" } else { "" };
-        let words = format!(
-            "{level}, not {}: {beyond} of {count} {were} there later than admitted{end}, the longest after {longest} and not within {bound}",
-            Level::Verified
-        );
-        (level, words)
-    } else {
-        let level = Level::Verified;
-        let words = format!("{level}: {count} batches, the longest took {longest} of {bound} at most");
-        (level, words)
-    })
+    let words = match longest {
+        None => format!("{level}: no batch was fetched"),
+        Some(longest) if beyond > 0 => {
+            let were = if beyond == 1 { "batch was" } else { "batches were" };
+            let end = if open.count() > 0 { " or not at the end" } else { "" };
+            format!(
+                "{level}, not {}: {beyond} of {count} {were} there later than the bound{end}, the longest after {longest} and not within {bound}",
+                Level::Verified
+            )
+        }
+        Some(longest) if stream.admitted => {
+            format!("{level}: {count} batches, the longest took {longest} of {bound} at most")
+        }
+        Some(longest) => format!(
+            "{level}: {count} batches, the longest took {longest}, within the {bound} that its `bound` states and no plan admitted"
+        ),
+    };
+    Some(Guarantee { level, is_broken: beyond > 0, words })
 }
 
 /// The record of a stream that was observed from one instant to another.
@@ -116,7 +132,7 @@ pub fn stream_record(
     }
     add(BATCH_LATENCY, fetched);
     add(FRAME_DISTANCE, frame_distances(threads, deadline, (observe, end)));
-    if let Some((Level::Observed | Level::Scheduled, words)) = level_of(stream, threads) {
+    if let Some(Guarantee { is_broken: true, words, .. }) = guarantee_of(stream, threads) {
         record.caveats.push(Caveat::withholds(format!("it was {words}")));
     }
     record.figures = vec![
@@ -197,12 +213,13 @@ mod tests {
     #[test]
     fn a_batch_that_is_not_there_at_the_end_is_as_old_as_it_is() {
         let text = "format = 1\n[[stream]]\nname = \"s\"\nfile = { make = \"1MB\" }\nrate = \"4kB/s\"\nbatch = \"4KiB\"\nbound = \"1s\"\n";
-        let stream = &read("s.toml", text).unwrap().streams[0];
+        let stated = read("s.toml", text).unwrap().streams.remove(0);
+        let stream = &Stream { admitted: true, ..stated.clone() };
         let ms = Nanos::from_millis;
         let level = |came: &[i64], open: Option<i64>| {
             let batches = came.iter().map(|took| (ms(100), ms(100 + took))).collect();
             let thread = StreamThread { batches, open: open.map(ms), ..StreamThread::default() };
-            level_of(stream, &[StreamThread::default(), thread]).unwrap()
+            guarantee_of(stream, &[StreamThread::default(), thread]).unwrap()
         };
         for (came, open, is) in [
             (&[900, 1000][..], None, Level::Verified),
@@ -212,16 +229,20 @@ mod tests {
             (&[], Some(1000), Level::Admitted),
             (&[], Some(5000), Level::Scheduled),
         ] {
-            assert_eq!(level(came, open).0, is, "{came:?}, {open:?}");
+            assert_eq!(level(came, open).level, is, "{came:?}, {open:?}");
         }
-        let words = level(&[900, 1200], Some(5000)).1;
+        let words = level(&[900, 1200], Some(5000)).words;
         assert!(
             words.contains(
-                "2 of 3 batches were there later than admitted or not at the end, the longest after 5.000 s"
+                "2 of 3 batches were there later than the bound or not at the end, the longest after 5.000 s"
             ),
             "{words}"
         );
-        assert!(!level(&[1200], Some(10)).1.contains("at the end"));
+        assert!(!level(&[1200], Some(10)).words.contains("at the end"));
+        // What a file states is no guarantee.
+        let thread = StreamThread { batches: vec![(ms(100), ms(1000))], ..StreamThread::default() };
+        let found = guarantee_of(&stated, &[thread]).unwrap();
+        assert_eq!((found.level, found.is_broken), (Level::Scheduled, false), "{}", found.words);
         let thread = StreamThread { open: Some(ms(5000)), ..StreamThread::default() };
         let record = stream_record(stream, &[thread], (Nanos::ZERO, ms(6000)));
         assert!(record.withheld().is_some(), "{:?}", record.caveats);

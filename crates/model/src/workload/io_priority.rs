@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Stream;
+use super::{BatchMode, Stream};
 
 /// An I/O priority (`ioprio_set(2)`), as a file says it: `rt:LEVEL`, `be:LEVEL` or `idle`; levels are from 0, the most important, to 7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,15 @@ impl Stream {
         if self.goes_first() || matches!(self.io_priority, Some(IoPriority::Realtime(_))) {
             self.io_priority = Some(IoPriority::BestEffort(4));
         }
-        self.bound = None;
+        (self.bound, self.admitted) = (None, false);
+        self.leave_batches_out();
+    }
+
+    /// What is moved one access at a time has nothing of what is said of batches: one without a `batch` that no plan gives one.
+    pub fn leave_batches_out(&mut self) {
+        if self.batch.is_none() {
+            (self.jitter, self.overlap, self.mode) = (None, false, BatchMode::Steady);
+        }
     }
 }
 

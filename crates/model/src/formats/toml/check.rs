@@ -69,6 +69,9 @@ pub(in crate::formats) fn references(workload: &Workload, list: &mut Vec<Diagnos
         let path = format!("stream.{}", stream.name);
         check.disk(&path, stream.disk.as_deref());
         check.group(&path, stream.group.as_deref());
+        if let Err((key, why)) = stream.check_sizes() {
+            check.wrong(&format!("{path}.{key}"), why.to_owned(), None);
+        }
     }
     for startup in &workload.startups {
         let path = format!("startup.{}", startup.name);

@@ -134,6 +134,7 @@ pub(super) fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> 
         batch: table.quantity(reading, "batch", "160KiB"),
         overlap: table.boolean(reading, "overlap").unwrap_or(false),
         bound: table.quantity(reading, "bound", "120ms"),
+        admitted: false,
         mode: batch_mode(reading, table),
         promises: promises(reading, table),
         name,

@@ -102,13 +102,6 @@ fn objection(stream: &Stream) -> Result<(), (&'static str, &'static str)> {
         StreamFile::Path(_) => {
             Err(("file", "files of a machine are not simulated; use `file = { make = \"105MB\" }`"))
         }
-        StreamFile::Make(size) if size.0 < stream.access_bytes() => Err((
-            "file.make",
-            "its file is smaller than one access; make it larger, or `read` less at a time",
-        )),
-        StreamFile::Make(size) if stream.batch.is_some_and(|batch| batch.0 > size.0) => {
-            Err(("batch", "its `batch` is larger than its file; make it smaller"))
-        }
         StreamFile::Make(_) => Ok(()),
     }
 }
