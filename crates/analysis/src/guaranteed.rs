@@ -90,7 +90,7 @@ fn bound(
             other.name
         ));
     }
-    let found = terms(workload, disk, (platform, files), Stream::goes_first)?;
+    let found = terms(workload, disk, (platform, files), Stream::goes_first).map_err(|found| found.why)?;
     let demands: Vec<_> = here.iter().map(|other| demand(other)).collect();
     let found = DiskTerms { cpu: cpu.within, asks: cpu.asks, ..found };
     let floors = Floors {

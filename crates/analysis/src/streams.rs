@@ -91,7 +91,6 @@
 //! Schedulers without classes: see [`Service::InOrder`]. Integers alone decide; products are of 128 bits; times are rounded up.
 
 mod latency;
-mod nearest;
 mod overlap;
 mod sizes;
 mod terms;
@@ -106,10 +105,10 @@ use surety_model::playout::in_whole_batches;
 use surety_model::workload::Direction;
 use surety_units::{Bytes, Nanos, Rate};
 
-pub use nearest::{Nearest, Slower, nearest};
 pub use overlap::last_request;
+pub use sizes::Sizes;
 pub use surety_model::playout::Level;
-pub use terms::{CPU, ORDER, demand, memory_for_buffers, terms};
+pub use terms::{CPU, ORDER, Unbounded, demand, memory_for_buffers, terms};
 
 /// Batches are multiples of a page.
 pub const PAGE: u64 = 4096;
@@ -311,8 +310,7 @@ impl fmt::Display for Why {
             }
             Why::Behind(share) => write!(
                 f,
-                "streams would take {:.1} % of the disk's time, and with what best effort has between its batches it never catches up; use \
-                 larger batches or `overlap = true`",
+                "streams would take {:.1} % of the disk's time, and with what best effort has between its batches it never catches up",
                 percent(*share)
             ),
             Why::Floor { left, wanted } => {
@@ -380,12 +378,25 @@ pub struct Refused {
 /// # Errors
 /// The first reason found, with the batch that comes nearest.
 pub fn admit(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Result<Admission, Refused> {
+    admit_among(Sizes::All, demands, disk, floors)
+}
+
+/// The same with some of the batches that may be chosen.
+///
+/// # Errors
+/// As [`admit`].
+pub fn admit_among(
+    sizes: Sizes,
+    demands: &[StreamDemand],
+    disk: &DiskTerms,
+    floors: &Floors,
+) -> Result<Admission, Refused> {
     let is_unbounded = |demand: &StreamDemand| demand.direction == Direction::Write && disk.write.is_none();
     if let Some(stream) = demands.iter().position(is_unbounded) {
         return Err(Refused { stream, why: Why::Writes });
     }
     let mut refused: Option<Refused> = None;
-    for chosen in sizes::candidates(demands) {
+    for chosen in sizes::candidates(demands, sizes) {
         let batches: Vec<u64> = demands.iter().map(|demand| demand.batch_of(chosen)).collect();
         match with_batches(demands, &batches, disk, floors) {
             Ok(admission) => return Ok(admission),
@@ -401,16 +412,6 @@ pub fn admit(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Res
         }
     }
     Err(refused.unwrap_or(Refused { stream: 0, why: Why::Bandwidth(0) }))
-}
-
-/// The most that best effort keeps where all streams are admitted; `None`: they are not, whatever it keeps.
-fn most_left(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Option<Rate> {
-    let floors = Floors { best_effort: Rate(0), ..*floors };
-    let left = sizes::candidates(demands).filter_map(|chosen| {
-        let batches: Vec<u64> = demands.iter().map(|demand| demand.batch_of(chosen)).collect();
-        with_batches(demands, &batches, disk, &floors).ok().map(|admission| admission.best_effort)
-    });
-    left.max()
 }
 
 /// Admits all streams with these batches.
@@ -442,7 +443,7 @@ fn with_batches(
     if let Some((needed, has)) = [queued, written].into_iter().find(|(needed, has)| needed > has) {
         return Err(Refused { stream: largest, why: Why::Requests { needed, has } });
     }
-    let set = set.with_lags();
+    let set = set.with_lags().map_err(|stream| Refused { stream, why: Why::Behind(share) })?;
     let mut streams = Vec::with_capacity(demands.len());
     for place in 0..demands.len() {
         streams.push(set.admit(place).map_err(|why| Refused { stream: place, why })?);

@@ -3,7 +3,9 @@
 //! One thing is changed at a time, as little as it takes: the limit later, the fraction, share or rate lower, the releases
 //! farther apart, the activity's own work or that of another one less, more CPUs. "Feasible" means that the changed workload is
 //! planned with this promise kept and nothing refused that was not refused before. The search looks at rough grids, which ask
-//! for a little more than is needed; what it finds is planned in full before it is offered.
+//! for a little more than is needed; what it finds is planned in full before it is offered. Streams ([`streams`]) are planned in full at once.
+
+mod streams;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +15,12 @@ use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::plan::{Plan, PlannedReservation, Refusal};
 use surety_model::promise::{Bound, Metric, Promise};
 use surety_model::workload::{Arrivals, Release, TaskBody, Work, Workload};
-use surety_units::{Bandwidth, Nanos, Probability};
+use surety_units::{Bandwidth, Nanos, Probability, Rate};
 
 use crate::PlanOptions;
 use crate::interrupt::at_most;
+
+pub use streams::StreamChange;
 
 /// Times are offered on this grid; those below a hundred of it on whole microseconds.
 const STEP: Nanos = Nanos::from_micros(100);
@@ -45,6 +49,10 @@ pub enum Alternative {
     },
     /// So many CPUs.
     Cpus(u32),
+    /// A stream that asks for something else.
+    Stream(StreamChange),
+    /// Of a disk, what it is to keep for best effort; none: that is left out.
+    BestEffort { disk: String, rate: Option<Rate> },
 }
 
 impl fmt::Display for Alternative {
@@ -64,6 +72,13 @@ impl fmt::Display for Alternative {
                 percent(permille)
             ),
             Alternative::Cpus(cpus) => write!(f, "the same promise on {cpus} CPUs"),
+            Alternative::Stream(change) => change.fmt(f),
+            Alternative::BestEffort { rate: Some(rate), disk } => {
+                write!(f, "best-effort = \"{}\" of disk {disk}", rate.to_exact_string())
+            }
+            Alternative::BestEffort { rate: None, disk } => {
+                write!(f, "`best-effort` of disk {disk} left out")
+            }
         }
     }
 }
@@ -86,6 +101,10 @@ impl Alternative {
                 tasks.for_each(|t| change(&mut t.promises));
                 let irqs = workload.irqs.iter_mut().filter(|i| i.name == refusal.activity);
                 irqs.for_each(|i| change(&mut i.promises));
+                let streams = workload.streams.iter_mut().filter(|s| s.name == refusal.activity);
+                streams.for_each(|s| change(&mut s.promises));
+                let loads = workload.loads.iter_mut().filter(|l| l.name == refusal.activity);
+                loads.for_each(|l| change(&mut l.promises));
             }
             Alternative::Apart(time) => {
                 for task in workload.tasks.iter_mut().filter(|t| t.name == refusal.activity) {
@@ -113,6 +132,14 @@ impl Alternative {
                 }
             }
             Alternative::Cpus(cpus) => options.platform.cpus = *cpus,
+            Alternative::Stream(change) => {
+                let streams = workload.streams.iter_mut().filter(|s| s.name == refusal.activity);
+                streams.for_each(|stream| change.apply(stream));
+            }
+            Alternative::BestEffort { disk, rate } => {
+                let disks = workload.disks.iter_mut().filter(|d| d.name == *disk);
+                disks.for_each(|disk| disk.best_effort = *rate);
+            }
         }
         (workload, options)
     }
@@ -162,6 +189,12 @@ impl Search<'_> {
     /// What is feasible instead, the nearest first.
     pub(crate) fn all(&self) -> Vec<Alternative> {
         let promise = self.refusal.promise;
+        if let Some(stream) = self.workload.streams.iter().find(|s| s.name == self.refusal.activity) {
+            return self.of_stream(stream);
+        }
+        if let Some(load) = self.workload.loads.iter().find(|load| load.name == self.refusal.activity) {
+            return self.of_load(load);
+        }
         let mut found = Vec::new();
         found.extend(self.later(&promise));
         found.extend(self.lower(&promise));
@@ -187,19 +220,29 @@ impl Search<'_> {
     }
 
     fn is_feasible(&self, alternative: &Alternative, rough: bool) -> bool {
-        // What was ended on the way is no answer.
-        let ended = || self.options.search.is_reached();
-        !ended() && self.would_do(alternative, rough) && !ended()
+        self.planned_with(alternative, rough).is_some()
     }
 
-    fn would_do(&self, alternative: &Alternative, rough: bool) -> bool {
+    /// Whether its time is over: for what has no reservation yet and is refused as a whole, all of it.
+    pub(crate) fn has_ended(&self) -> bool {
+        let is_stream = self.workload.streams.iter().any(|stream| stream.name == self.refusal.activity);
+        if is_stream { self.options.search.is_over() } else { self.options.search.is_reached() }
+    }
+
+    /// The plan of what is feasible; what was ended on the way is no answer.
+    fn planned_with(&self, alternative: &Alternative, rough: bool) -> Option<Plan> {
+        let ended = || self.has_ended();
+        if ended() {
+            return None;
+        }
         let (workload, options) = alternative.apply(self.refusal, self.workload, self.options);
         let plan = (self.planner)(&workload, &options, rough);
         let is_known = |refusal: &Refusal| {
             let same = |old: &Refusal| (&old.activity, &old.promise) == (&refusal.activity, &refusal.promise);
             self.plan.refusals.iter().any(same) && !same(self.refusal)
         };
-        plan.refusals.iter().all(is_known)
+        let is_feasible = plan.refusals.iter().all(is_known) && !ended();
+        is_feasible.then_some(plan)
     }
 
     /// The smallest of `low..=high` that is feasible, where larger ones are too.
@@ -207,7 +250,7 @@ impl Search<'_> {
         let feasible = |x: i64| self.is_feasible(&of(x), true);
         let (mut low, mut step, mut high_found) = (low, 1, None);
         while high_found.is_none() {
-            if self.options.search.is_reached() {
+            if self.has_ended() {
                 return None;
             }
             let next = low.saturating_add(step).min(high);

@@ -34,6 +34,7 @@ use std::sync::Arc;
 use crate::alternatives::Alternative;
 use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::ReservedThread;
+use surety_analysis::streams::Sizes;
 use surety_analysis::{beside, overheads, serving};
 use surety_fit::WorkFit;
 use surety_model::claim::Claim;
@@ -239,11 +240,17 @@ pub fn plan_in_full(
     for (refusal, _) in plan.refusals.iter().zip(infeasible).filter(|(_, infeasible)| *infeasible) {
         let search =
             alternatives::Search { workload, fits, options, plan: &plan, refusal, planner: &planner };
-        let found = search.all();
+        // A stream is refused with all of its promises, and what it may ask for instead serves each of them.
+        let is_same = |(known, _): &&(Refusal, Vec<Alternative>)| known.activity == refusal.activity;
+        let is_stream = workload.streams.iter().any(|stream| stream.name == refusal.activity);
+        let found = match planned.alternatives.iter().find(is_same).filter(|_| is_stream) {
+            Some((_, known)) => known.clone(),
+            None => search.all(),
+        };
         let same = |r: &&mut Refusal| (&r.activity, &r.promise) == (&refusal.activity, &refusal.promise);
         for refusal in planned.plan.refusals.iter_mut().filter(same) {
             refusal.nearest.extend(found.iter().map(ToString::to_string));
-            if options.search.is_reached() {
+            if search.has_ended() {
                 refusal.because = format!("{}; {CUT_SHORT}", refusal.because);
             }
         }
@@ -286,7 +293,8 @@ fn beside_what_stays(
             Some(searched) => set.roughly(searched),
             None => set,
         };
-        let found = planned(workload, fits, &options, set);
+        let sizes = if looks.roughly.is_some() { Sizes::Few } else { Sizes::All };
+        let found = planned(workload, fits, (&options, sizes), set);
         let is_planned = |name: &String| found.0.threads.iter().any(|(planned, _)| planned == name);
         let more: Vec<String> =
             activities().filter(|name| !stays.contains(name) && !is_planned(name)).collect();
@@ -301,7 +309,7 @@ fn beside_what_stays(
 fn planned(
     workload: &Workload,
     fits: &BTreeMap<String, WorkFit>,
-    options: &PlanOptions,
+    (options, sizes): (&PlanOptions, Sizes),
     mut set: reserved_set::ReservedSet<'_>,
 ) -> (Planned, Vec<bool>) {
     let mut plan = Plan {
@@ -334,7 +342,7 @@ fn planned(
     }
     let fronts = set.fronts();
     let threads = set.named_threads();
-    let ground = streams::Ground { workload, platform: &options.platform, files: &options.files };
+    let ground = streams::Ground { workload, platform: &options.platform, files: &options.files, sizes };
     let streams = streams::plan_streams(&ground, &threads);
     (plan.streams, plan.disks) = (streams.streams, streams.disks);
     (plan.asked, plan.models) = (streams.asked, streams.models);

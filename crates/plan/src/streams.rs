@@ -1,5 +1,5 @@
 //! Streams with a promise, admitted to their disks ([`surety_analysis::streams`]) in the order of the workload: one that does not fit
-//! beside those before it is refused, with the nearest that does.
+//! beside those before it is refused.
 //!
 //! The disks are set as the bounds need it (`settings`), and the threads that serve the streams have what the reservations of the same plan
 //! leave of the CPUs ([`surety_analysis::serving`]). What the admission starts from is kept in the plan, so that it can be made again.
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use surety_analysis::beside;
 use surety_analysis::foundation::ReservedThread;
-use surety_analysis::serving::{CpuPart, ServedStream, cpu_part, with_streams};
-use surety_analysis::streams::memory_for_buffers;
+use surety_analysis::serving::{CpuPart, ServedStream, cpu_part, taken, with_streams};
+use surety_analysis::streams::{Sizes, memory_for_buffers};
 use surety_device::profile::Profile;
 use surety_model::formats::toml;
 use surety_model::plan::{PlannedDisk, PlannedStream};
@@ -37,6 +37,8 @@ pub(crate) struct Ground<'a> {
     pub platform: &'a Platform,
     /// Texts of models that are files, by their paths.
     pub files: &'a BTreeMap<String, String>,
+    /// Where only some batches are tried it is only looked whether there is a plan, of which another may be better.
+    pub sizes: Sizes,
 }
 
 /// A promise of a stream that is refused, with its stream's name.
@@ -146,7 +148,8 @@ pub(crate) fn plan_streams(ground: &Ground<'_>, threads: &[(String, ReservedThre
         || workload.disks.iter().any(|disk| disk.depth.is_some())
         || one.disks.iter().any(|disk| disk.depth.is_some());
     let all_may = workload.streams.iter().filter(|s| is_served(s)).all(|s| s.overlap || is_asked(s));
-    if !has_gaps || !all_may {
+    let will_do = ground.sizes == Sizes::Few && one.refused.is_empty();
+    if !has_gaps || !all_may || will_do {
         return one;
     }
     let two = with_overlap(ground, threads, &asked, true, unasked);
@@ -175,28 +178,31 @@ fn with_overlap<'w>(
     let at_first: BTreeMap<String, (u64, Nanos)> =
         served.iter().map(|stream| first_assumed(stream)).collect();
     let mut assumed = at_first.clone();
-    let bare: Vec<ReservedThread> = threads.iter().map(|(_, thread)| *thread).collect();
     // What is refused runs as it would without its promise, and its batches are as many as it has credit for.
     let mut lowered: BTreeSet<String> = unasked.refused.iter().map(|(name, ..)| name.clone()).collect();
     for _ in 0..ROUNDS + asked.len() {
         // One that is refused and not fetched in batches is read by a fair thread, which takes nothing of the CPUs before those of the others; and it stays refused.
         let is_fair = |stream: &&&Stream| stream.batch.is_none() && lowered.contains(&stream.name);
-        let left = |of: &[&'w Stream]| of.iter().filter(|stream| !is_fair(stream)).copied().collect();
-        let (served, asked): (Vec<&Stream>, Vec<&Stream>) = (left(&served), left(asked));
+        let left = |of: &[&'w Stream]| of.iter().filter(|s| !is_fair(s)).copied().collect::<Vec<&Stream>>();
+        let (served, asked) = (left(&served), left(asked));
         let set: Vec<Stream> = served
             .iter()
             .map(|s| as_served(s, assumed[&s.name], (lowered.contains(&s.name), overlap)))
             .collect();
         let with: Vec<ServedStream<'_>> =
             set.iter().map(|stream| (stream, assumed[&stream.name].0)).collect();
-        let is_reserved = |name: &str| threads.iter().any(|(planned, _)| planned == name);
-        let platform = with_demand_of(ground, &served, is_reserved);
-        let cpu = match cpu_part(&with, &bare, workload, &platform, is_reserved) {
+        let cpu = match cpu_left(ground, threads, (&served, &with)) {
             Ok(cpu) => cpu,
             Err(why) => {
-                let why = Refused::plainly(format!("its threads have no CPU within a bound: {why}"));
-                asked.iter().for_each(|stream| unasked.refuse(stream, &why));
-                return unasked;
+                // Without the one that takes most there may be time for the others; one that is fetched in batches takes it all the same.
+                let Some(most) = heaviest(asked.iter().filter(|s| s.batch.is_none()).copied()) else {
+                    asked.iter().for_each(|stream| unasked.refuse(stream, &why));
+                    return unasked;
+                };
+                unasked.refuse(most, &why);
+                lowered.insert(most.name.clone());
+                assumed.clone_from(&at_first);
+                continue;
             }
         };
         let found = on_all_disks(ground, &asked, (&cpu, overlap), unasked.clone());
@@ -204,9 +210,10 @@ fn with_overlap<'w>(
         let is_fetched = |name: &str| served.iter().any(|s| s.name == name && s.batch.is_some());
         let (fetched, plain): (Vec<RefusedOf>, Vec<RefusedOf>) =
             found.refused.iter().filter(is_new).cloned().partition(|(name, ..)| is_fetched(name));
-        if let Some(name) = heaviest(&served, &plain) {
-            unasked.refused.extend(plain.into_iter().filter(|(of, ..)| *of == name));
-            lowered.insert(name);
+        let is_refused = |stream: &&Stream| plain.iter().any(|(name, ..)| *name == stream.name);
+        if let Some(most) = heaviest(served.iter().copied().filter(is_refused)) {
+            unasked.refused.extend(plain.iter().filter(|(of, ..)| *of == most.name).cloned());
+            lowered.insert(most.name.clone());
             assumed.clone_from(&at_first);
             continue;
         }
@@ -223,20 +230,29 @@ fn with_overlap<'w>(
         }
     }
     let why =
-        Refused::plainly("no batch was found for which its threads have a CPU in time: give it `batch`");
-    for stream in asked {
-        if unasked.refused.iter().all(|(name, ..)| *name != stream.name) {
-            unasked.refuse(stream, &why);
-        }
-    }
+        Refused::infeasible("no batch was found for which its threads have a CPU in time: give it `batch`");
+    let is_left = |stream: &&Stream| unasked.refused.iter().all(|(name, ..)| *name != stream.name);
+    let left: Vec<&Stream> = asked.iter().copied().filter(is_left).collect();
+    left.into_iter().for_each(|stream| unasked.refuse(stream, &why));
     unasked
 }
 
-/// Of refused streams the one whose thread takes most: without it others may be admitted.
-fn heaviest(served: &[&Stream], refused: &[RefusedOf]) -> Option<String> {
-    let is_refused = |stream: &&&Stream| refused.iter().any(|(name, ..)| *name == stream.name);
-    let takes = |stream: &&&Stream| u128::from(stream.rate.0) * u128::from(stream.count);
-    served.iter().filter(is_refused).max_by_key(takes).map(|stream| stream.name.clone())
+/// What the CPUs leave the threads of streams that are served with these batches.
+fn cpu_left(
+    ground: &Ground<'_>,
+    threads: &[(String, ReservedThread)],
+    (served, with): (&[&Stream], &[ServedStream<'_>]),
+) -> Result<CpuPart, Refused> {
+    let is_reserved = |name: &str| threads.iter().any(|(planned, _)| planned == name);
+    let bare: Vec<ReservedThread> = threads.iter().map(|(_, thread)| *thread).collect();
+    let platform = with_demand_of(ground, served, is_reserved);
+    cpu_part(with, &bare, ground.workload, &platform, is_reserved)
+        .map_err(|why| Refused::infeasible(format!("its threads have no CPU within a bound: {why}")))
+}
+
+/// Of streams the one whose thread takes most: without it others may be admitted.
+fn heaviest<'w>(streams: impl Iterator<Item = &'w Stream>) -> Option<&'w Stream> {
+    streams.max_by_key(|stream| taken(&[(*stream, assumed_batch(stream))], Nanos::SECOND))
 }
 
 /// A stream's batch and jitter as they are assumed at first: smaller batches, or a longer jitter, would take more of the CPUs.
@@ -305,7 +321,7 @@ fn on_all_disks(
     (cpu, overlap): (&CpuPart, bool),
     mut found: PlannedStreams,
 ) -> PlannedStreams {
-    let Ground { workload, platform, files } = *ground;
+    let Ground { workload, platform, files, .. } = *ground;
     for disk in &workload.disks {
         let names: BTreeSet<&str> =
             asked.iter().filter(|stream| is_on(stream, disk)).map(|stream| stream.name.as_str()).collect();

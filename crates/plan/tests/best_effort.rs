@@ -90,7 +90,7 @@ fn more_than_is_left_is_refused_with_the_most_that_is() {
     let found = refusal
         .nearest
         .iter()
-        .find_map(|words| words.strip_prefix("best-effort = \"")?.strip_suffix("\" of the disk"));
+        .find_map(|words| words.strip_prefix("best-effort = \"")?.strip_suffix("\" of disk d"));
     let most = found.unwrap_or_else(|| panic!("{refusal:?}"));
     let kept = planned(&workload(&format!("best-effort = '{most}'"), ""));
     assert!(kept.refusals.is_empty(), "{most}: {:?}", kept.refusals);
@@ -112,7 +112,11 @@ fn rates_of_loads_are_held_against_what_is_kept() {
     assert_eq!((more.streams.len(), more.refusals.len()), (1, 1));
     let refusal = &more.refusals[0];
     assert!(refusal.because.contains("4MB/s are promised to its loads together"), "{refusal:?}");
-    assert_eq!(refusal.nearest, ["best-effort = \"4MB/s\" of disk d"]);
+    // Nobody is kept 4 MB/s beside the stream, and so it is not offered; what is kept is.
+    let kept = more.disks[0].best_effort.unwrap();
+    assert_eq!(refusal.nearest, [format!("rate >= {}", kept.to_exact_string())]);
+    let three = planned(&workload("best-effort = '2MB/s'", "promise = 'rate >= 3MB/s'\n"));
+    assert!(three.refusals[0].nearest[0].starts_with("best-effort = \"3MB/s\""), "{:?}", three.refusals);
     let other = planned(&workload("best-effort = '2MB/s'", "promise = 'share >= 1%'\n"));
-    assert!(other.refusals[0].because.contains("not planned by this version"), "{:?}", other.refusals);
+    assert!(other.refusals[0].because.contains("a plan keeps a rate"), "{:?}", other.refusals);
 }

@@ -10,7 +10,7 @@ use surety_model::plan::{Plan, PlannedStream};
 use surety_model::platform::Platform;
 use surety_model::record::{ActivityRecord, BATCH_LATENCY, Record};
 use surety_model::verdict::{Outcome, judge};
-use surety_model::workload::{IoPriority, Workload};
+use surety_model::workload::{Disk, IoPriority, Workload};
 use surety_model::world::{RunOptions, Unobserved, World};
 use surety_plan::check::check_written;
 use surety_plan::{PlanOptions, Planned, plan_in_full};
@@ -40,8 +40,11 @@ const WRITING: &str = "count = 6\nrate = '20MB/s'\nwrite = '1MiB'\n";
 const REALTIME: &str = "count = 8\nrate = '2MB/s'\nread = '64KiB'\nio-priority = 'rt:0'\n";
 const PROMISED: &str = "promise = 'late == 0'\n";
 
+/// Without a search for what may be asked instead.
 fn planned(workload: &Workload) -> Planned {
-    plan_in_full(workload, &BTreeMap::new(), &PlanOptions::new(Platform::linux_6_18(2)), false)
+    let options = PlanOptions::new(Platform::linux_6_18(2));
+    options.search.hurry();
+    plan_in_full(workload, &BTreeMap::new(), &options, false)
 }
 
 fn run(world: &dyn World, workload: &Workload) -> Record {
@@ -267,8 +270,42 @@ fn what_no_world_runs_is_not_admitted() {
     let said = |text: &str| planned(&read(text)).plan.refusals[0].because.clone();
     let because = said(&text("60MB", &load("100000B")));
     assert!(because.contains("load l0: `block` is at most"), "{because}");
-    let because = said(&text("5MB", "batch = '8MiB'\n"));
-    assert!(because.contains("`batch` that is larger than its file"), "{because}");
+    let because = said(&text("60MB", "").replace("make = '3GiB'", "make = '200MB'"));
+    assert!(
+        because.contains("the files of streams and loads have 240.0 MB, and the disk 200.0 MB"),
+        "{because}"
+    );
+    let wrong = toml::read("w.toml", &text("5MB", "batch = '8MiB'\n")).unwrap_err().to_string();
+    assert!(wrong.contains("its `batch` is larger than its file"), "{wrong}");
+}
+
+/// What cannot be admitted takes no other stream with it: not who writes to a file system with a journal, nor who takes all of the CPUs.
+#[test]
+fn a_hopeless_stream_is_refused_alone() {
+    let write = "rate = '100kB/s'\nwrite = '64KiB'\n";
+    for (keys, words) in
+        [(write, "use `journal = false`"), ("rate = '1GB/s'\nread = '64KiB'\n", "no CPU within a bound")]
+    {
+        let asked = workload(&hogs(&format!("{keys}{PROMISED}")));
+        let asked = Workload { disks: vec![Disk { journal: None, ..asked.disks[0].clone() }], ..asked };
+        let (plan, _) = kept(&asked);
+        assert_eq!(plan.refusals.len(), 1, "{:?}", plan.refusals);
+        assert!(plan.refusals[0].because.contains(words), "{:?}", plan.refusals);
+    }
+}
+
+/// One that is refused, whether anything else of its disk is planned or not, runs without the keys of batches that it has none of.
+#[test]
+fn what_is_refused_runs_without_keys_of_batches() {
+    for (rate, planned_streams) in [("1MB/s", 1), ("9MB/s", 0)] {
+        let keys =
+            format!("count = 8\nrate = '2MB/s'\nread = '64KiB'\njitter = '1s'\noverlap = true\n{PROMISED}");
+        let mut asked = workload(&hogs(&keys));
+        asked.streams[0].rate = rate.parse().unwrap();
+        let plan = planned(&asked).plan;
+        assert_eq!(plan.streams.len(), planned_streams, "{:?}", plan.refusals);
+        run(&SimWorld::new(Platform::linux_6_18(2)), &plan.apply_to(&asked));
+    }
 }
 
 /// Why a stream is refused says nothing of a key that the plan tried by itself.

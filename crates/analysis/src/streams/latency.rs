@@ -71,13 +71,26 @@ impl Stream {
 
     /// N: its batches in a span of nanoseconds, at whose beginning it is behind by no more than L.
     fn batches(&self, span: u128, phase: Phase) -> u128 {
-        let credited = |span: u128| self.batch + self.rate * span / SECOND;
         let span = span + self.cpu;
-        let played = self.access * (1 + self.rate * span / (self.access * SECOND));
-        let most = |credit: u128| credit.max(self.room + played);
-        let saved = if self.overlaps { 0 } else { self.jitter };
-        let (full, later) = (most(credited(span + saved)), most(credited(span)) + self.lag);
-        (if phase == Phase::Start { full } else { later.min(full) }) / self.batch
+        let flown = self.bytes_in(span);
+        let played = self.room + self.access * (1 + short_ratio(flown, self.access));
+        let saved = if self.overlaps { 0 } else { self.bytes_in(span + self.jitter) };
+        let full = (self.batch + saved.max(flown)).max(played);
+        let later = || ((self.batch + flown).max(played) + self.lag).min(full);
+        short_ratio(if phase == Phase::Start { full } else { later() }, self.batch)
+    }
+
+    /// Bytes that its rate is in so many nanoseconds.
+    fn bytes_in(&self, span: u128) -> u128 {
+        short_ratio(self.rate * span, SECOND)
+    }
+}
+
+/// A quotient, which of numbers of 64 bits is much faster.
+fn short_ratio(number: u128, by: u128) -> u128 {
+    match (u64::try_from(number), u64::try_from(by)) {
+        (Ok(number), Ok(by)) => u128::from(number / by),
+        _ => number / by,
     }
 }
 
@@ -114,26 +127,27 @@ impl<'a> Set<'a> {
         Set { demands, disk, streams: streams.collect() }
     }
 
-    /// The set with L of each, where best effort gets in between batches: what is asked of latencies needs it.
-    pub(super) fn with_lags(mut self) -> Set<'a> {
+    /// The set with L of each, where best effort gets in between batches: what is asked of latencies needs it. An error is the place of a stream that never
+    /// catches up, nor does it with longer lags of the others.
+    pub(super) fn with_lags(mut self) -> Result<Set<'a>, usize> {
         let gaps = self.streams.iter().any(|stream| stream.gaps);
         if gaps && matches!(self.disk.service, Service::ByClass { .. }) {
-            self.find_lags();
+            self.find_lags()?;
         }
-        self
+        Ok(self)
     }
 
     /// L of each: no less than what follows from those of all.
-    fn find_lags(&mut self) {
+    fn find_lags(&mut self) -> Result<(), usize> {
         for _ in 0..LAGS {
             let lag = |place: usize| match self.streams[place].gaps {
-                true => self.behind(place, Phase::Later).map_or(u128::MAX, |(_, lag)| lag),
-                false => 0,
+                true => self.behind(place, Phase::Later).map(|(_, lag)| lag).ok_or(place),
+                false => Ok(0),
             };
-            let lags: Vec<u128> = (0..self.streams.len()).map(lag).collect();
+            let lags = (0..self.streams.len()).map(lag).collect::<Result<Vec<u128>, usize>>()?;
             let is_same = |(stream, lag): (&Stream, &u128)| *lag <= stream.lag;
             if self.streams.iter().zip(&lags).all(is_same) {
-                return;
+                return Ok(());
             }
             for (stream, lag) in self.streams.iter_mut().zip(lags) {
                 stream.lag = stream.lag.max(lag.min(stream.full_credit()));
@@ -141,6 +155,7 @@ impl<'a> Set<'a> {
         }
         let late = self.streams.iter_mut().filter(|stream| stream.gaps);
         late.for_each(|stream| stream.lag = stream.full_credit());
+        Ok(())
     }
 
     fn stream(demand: &StreamDemand, batch: u64, disk: &DiskTerms) -> Stream {
@@ -299,13 +314,13 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// F(q) of a stream, in spans that last for no longer than `busy`; `known` is that of fewer batches, for each m.
+    /// F(q) of a stream, in spans that last for no longer than `busy`; `known` is that of fewer batches, for each m, with what was over when the run began.
     fn finished(
         &self,
         place: usize,
         runs: u128,
         (phase, busy): (Phase, u128),
-        known: &mut Vec<u128>,
+        known: &mut Vec<(u128, u128)>,
     ) -> Option<u128> {
         let stream = &self.streams[place];
         let before = |m: u128| {
@@ -322,16 +337,17 @@ impl<'a> Set<'a> {
             let earlier = if stream.passes { 0 } else { last };
             return self.served(Some(place), (runs, 0), (earlier, before(last)), phase);
         }
-        known.resize(last as usize + 1, 0);
+        if known.is_empty() {
+            let over = |m: u128| stream.earliest(m + 1, busy, phase).saturating_sub(before(m));
+            known.extend((0..=last).map(|m| (0, over(m))));
+        }
         let (mut most, mut finished, mut waits) = (0, 0, 0);
-        for (m, known) in (0..).zip(known) {
+        for (m, (known, over)) in (0..).zip(known) {
             // Where others pass, behind fewer earlier ones there may be more of those.
             let least = if stream.passes { *known } else { finished.max(*known) };
             finished = self.served(Some(place), (runs, least), (m, before(m)), phase)?;
             *known = finished;
-            // So much of it was over when the run began.
-            let over = stream.earliest(m + 1, busy, phase).saturating_sub(before(m));
-            most = most.max(finished.saturating_sub(over));
+            most = most.max(finished.saturating_sub(*over));
             waits = waits.max(self.in_turn(place, runs, before(m) + finished, phase));
         }
         Some(if self.disk.in_turn && stream.overlaps { most.min(waits) } else { most })

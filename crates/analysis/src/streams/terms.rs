@@ -61,6 +61,27 @@ impl Beside {
     }
 }
 
+/// Why a disk has no bound, and by which stream, where it is one of those that are served before best effort.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unbounded {
+    pub stream: Option<String>,
+    pub why: String,
+    /// Whether other numbers may mend it.
+    pub infeasible: bool,
+}
+
+impl From<String> for Unbounded {
+    fn from(why: String) -> Unbounded {
+        Unbounded { stream: None, why, infeasible: false }
+    }
+}
+
+impl std::fmt::Display for Unbounded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
 /// What a stream asks for.
 pub fn demand(stream: &Stream) -> StreamDemand {
     let promised = stream.promises.iter().filter_map(surety_model::promise::Promise::response_limit).min();
@@ -91,11 +112,10 @@ pub fn terms(
     disk: &Disk,
     (platform, files): (&Platform, &BTreeMap<String, String>),
     guaranteed: impl Fn(&Stream) -> bool,
-) -> Result<DiskTerms, String> {
-    let model = disk
-        .model
-        .as_deref()
-        .ok_or("it names no model of its device, so nothing bounds what that takes: give it `model`")?;
+) -> Result<DiskTerms, Unbounded> {
+    let model = disk.model.as_deref().ok_or_else(|| {
+        "it names no model of its device, so nothing bounds what that takes: give it `model`".to_owned()
+    })?;
     let profile = Profile::of_model(model, files)?;
     let longest = u64::from(profile.request_sectors_max().unwrap_or(u32::MAX));
     let longest = longest.min(disk.request.map_or(u64::MAX, |bytes| bytes.0 / SECTOR));
@@ -114,10 +134,12 @@ pub fn terms(
     let handing_on = handing_on(&profile, disk, platform);
     let (depth, taken) = in_device(&profile, (platform.disk_driver, disk.depth));
     if scheduler == "none" && depth > 1 {
-        return Err("without a scheduler best effort overtakes in the device without a bound; use `scheduler = \"mq-deadline\"`".to_owned());
+        let why = "without a scheduler best effort overtakes in the device without a bound; use `scheduler = \"mq-deadline\"`";
+        return Err(why.to_owned().into());
     }
     let written = written(&beside, workload, disk, smallest, guaranteed);
     let end = disk.make.map_or(u64::MAX, |bytes| bytes.0 / SECTOR).min(profile.sectors());
+    check_room(workload, disk, end, platform.cpus)?;
     let longest = u32::try_from(largest / SECTOR).unwrap_or(u32::MAX);
     let worst = profile.worst(&Asked { range: 0..end, longest, writes: written })?;
     let aging = disk.tunables.get("prio_aging_expire").copied().unwrap_or(10_000);
@@ -163,45 +185,61 @@ fn queue(scheduler: &str, profile: &Profile, disk: &Disk, platform: &Platform) -
     }
 }
 
-/// A stream of a disk for which there is no bound, whatever else there is: why.
-fn objection(workload: &Workload, disk: &Disk, guaranteed: &impl Fn(&Stream) -> bool) -> Option<String> {
+/// What has no bound on a disk, whatever else there is.
+fn objection(workload: &Workload, disk: &Disk, guaranteed: &impl Fn(&Stream) -> bool) -> Option<Unbounded> {
     if !disk.faults.is_empty() {
-        return Some("parts of it fail, and what cannot be had has no bound: leave `faults` out".to_owned());
+        let why = "parts of it fail, and what cannot be had has no bound: leave `faults` out";
+        return Some(why.to_owned().into());
     }
     let here = || workload.streams.iter().filter(|s| s.disk.as_deref() == Some(disk.name.as_str()));
+    let of = |stream: &Stream, why: &str| Unbounded {
+        stream: Some(stream.name.clone()),
+        why: format!("stream {} {why}", stream.name),
+        infeasible: false,
+    };
     if let Some(stream) = here().find(|s| s.batch.is_some() && s.mode == BatchMode::Longest) {
-        let name = &stream.name;
-        return Some(format!(
-            "stream {name} asks for all of its buffer at once: leave out `mode = \"longest\"`"
-        ));
+        return Some(of(stream, "asks for all of its buffer at once: leave out `mode = \"longest\"`"));
     }
     let is_elsewhere = |s: &&Stream| {
         let is_bounded = guaranteed(s) && (!s.promises.is_empty() || s.bound.is_some());
         is_bounded && matches!(s.file, StreamFile::Path(_))
     };
     if let Some(stream) = here().find(is_elsewhere) {
-        return Some(format!(
-            "stream {} is of a file that is there already, and a disk with a model is made for the run with nothing on it: where the file lies is not known; use `file = {{ make = \"105MB\" }}`",
-            stream.name
-        ));
-    }
-    let is_larger = |s: &&Stream| match (s.batch, &s.file) {
-        (Some(batch), StreamFile::Make(size)) => batch > *size,
-        _ => false,
-    };
-    if let Some(stream) = here().find(is_larger) {
-        return Some(format!(
-            "stream {} has a `batch` that is larger than its file; make it smaller",
-            stream.name
+        return Some(of(
+            stream,
+            "is of a file that is there already, and a disk with a model is made for the run with nothing on it: where the file lies is not known; use `file = { make = \"105MB\" }`",
         ));
     }
     let writer = here().find(|s| s.direction == Direction::Write && guaranteed(s));
     writer.filter(|_| disk.journal != Some(false)).map(|stream| {
-        format!(
-            "stream {} writes, and each write notes its time in the file system, which may wait for a commit of its journal: use `journal = false`",
-            stream.name
+        of(
+            stream,
+            "writes, and each write notes its time in the file system, which may wait for a commit of its journal: use `journal = false`",
         )
     })
+}
+
+/// Whether the files of streams and loads are on the disk with nothing to spare.
+fn check_room(workload: &Workload, disk: &Disk, sectors: u64, cpus: u32) -> Result<(), Unbounded> {
+    let is_here = |name: &Option<String>| name.as_deref() == Some(disk.name.as_str());
+    let made = |stream: &Stream| match stream.file {
+        StreamFile::Make(size) => u128::from(size.0.next_multiple_of(PAGE)) * u128::from(stream.count),
+        StreamFile::Path(_) => 0,
+    };
+    let of_streams: u128 = workload.streams.iter().filter(|s| is_here(&s.disk)).map(made).sum();
+    let of_loads: u128 =
+        workload.loads.iter().filter(|load| is_here(&load.disk)).map(|load| load.bytes_on_disk(cpus)).sum();
+    let (wanted, has) = (of_streams + of_loads, u128::from(sectors) * u128::from(SECTOR));
+    if wanted <= has {
+        return Ok(());
+    }
+    let size = |bytes: u128| format!("{:.1} MB", bytes as f64 / 1e6);
+    let why = format!(
+        "the files of streams and loads have {}, and the disk {}: make files smaller or fewer, or the disk larger",
+        size(wanted),
+        size(has)
+    );
+    Err(Unbounded { infeasible: true, ..why.into() })
 }
 
 /// What is written to a disk by best effort and by streams with a guarantee, which do not say where and begin their file again.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use surety_analysis::foundation::ReservedThread;
+use surety_analysis::streams::Sizes;
 use surety_model::formats::toml;
 use surety_model::plan::{Plan, PlannedStream, Proof};
 use surety_model::record::{ActivityRecord, BATCH_LATENCY};
@@ -33,7 +34,8 @@ pub(super) fn checked(plan: &Plan, threads: &[(&str, ReservedThread)]) -> Result
     }
     let workload = asked(plan)?;
     let threads: Vec<_> = threads.iter().map(|(name, thread)| ((*name).to_owned(), *thread)).collect();
-    let ground = Ground { workload: &workload, platform: &plan.platform, files: &plan.models };
+    let ground =
+        Ground { workload: &workload, platform: &plan.platform, files: &plan.models, sizes: Sizes::All };
     let again = plan_streams(&ground, &threads);
     for planned in &plan.streams {
         same(planned, &again)?;

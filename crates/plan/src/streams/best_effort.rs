@@ -9,7 +9,7 @@ use surety_units::Rate;
 use crate::refusal::Refused;
 
 /// Bytes a second that a promise asks for.
-fn rate_of(promise: &Promise) -> Option<u64> {
+pub(crate) fn rate_of(promise: &Promise) -> Option<u64> {
     match (promise.metric, promise.comparison, promise.bound) {
         (Metric::Rate, Comparison::AtLeast, Bound::Rate(rate)) => Some(rate.0),
         _ => None,
@@ -23,23 +23,28 @@ pub(crate) fn objection(
     load: &str,
     promise: &Promise,
 ) -> Option<Refused> {
-    let planned = workload
-        .loads
-        .iter()
-        .find(|of| of.name == load)
-        .and_then(|of| disks.iter().find(|disk| of.disk.as_ref() == Some(&disk.disk)));
-    let (Some(disk), Some(_)) = (planned, rate_of(promise)) else {
-        return Some(Refused::plainly("not planned by this version: promises about a load"));
+    if rate_of(promise).is_none() {
+        return Some(Refused::plainly("of a load a plan keeps a rate (`rate >= 1MB/s`), and nothing else"));
+    }
+    let of_load = workload.loads.iter().find(|of| of.name == load).and_then(|of| of.disk.as_ref());
+    let Some(disk) = disks.iter().find(|disk| of_load == Some(&disk.disk)) else {
+        let because = "a plan keeps a rate for best effort beside streams that it guarantees, and none of its disk is planned; without a plan `surety run` \
+                       measures what it gets";
+        return Some(Refused::plainly(because));
     };
-    let is_here = |of: &&Load| of.disk.as_ref() == Some(&disk.disk);
-    let each = workload.loads.iter().filter(is_here).flat_map(|of| &of.promises).filter_map(rate_of);
-    let wanted = Rate(each.fold(0, u64::saturating_add));
+    let wanted = promised(workload, &disk.disk);
     let kept = disk.best_effort.unwrap_or(Rate(0));
-    (kept < wanted).then(|| Refused {
-        nearest: vec![format!("best-effort = \"{wanted}\" of disk {}", disk.disk)],
-        ..Refused::plainly(format!(
+    (kept < wanted).then(|| {
+        Refused::infeasible(format!(
             "disk {} keeps {kept} for best effort at worst, and {wanted} are promised to its loads together",
             disk.disk
         ))
     })
+}
+
+/// What is promised to all loads of a disk together.
+pub(crate) fn promised(workload: &Workload, disk: &str) -> Rate {
+    let is_here = |of: &&Load| of.disk.as_deref() == Some(disk);
+    let each = workload.loads.iter().filter(is_here).flat_map(|of| &of.promises).filter_map(rate_of);
+    Rate(each.fold(0, u64::saturating_add))
 }

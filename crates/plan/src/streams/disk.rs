@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use surety_analysis::serving::CpuPart;
 use surety_analysis::streams::{
-    Admission, DiskTerms, Floors, Level, Nearest, StreamDemand, admit, demand, nearest, terms,
+    Admission, DiskTerms, Floors, Level, Sizes, StreamDemand, Unbounded, admit_among, demand, terms,
 };
 use surety_model::plan::{PlannedDisk, PlannedStream};
 use surety_model::playout::{AHEAD, in_whole_batches};
@@ -55,16 +55,11 @@ impl Asked<'_> {
                 .collect();
             let lowered = self.lowered(&left);
             let beside: Vec<&str> = refused.iter().map(|(name, _)| name.as_str()).collect();
-            let (candidate, answer) = self.best(&lowered, &left, &beside);
+            let answer = self.best(&lowered, &left, &beside);
             let is_settled = answer.refused.is_empty();
             refused.extend(answer.refused.iter().cloned());
             if is_settled || refused.len() == self.names.len() {
-                let answer = if is_settled { answer } else { Answer::default() };
-                // With two at a time nobody is told: what is refused is told of with one ([`plan_streams`]).
-                if let Some(candidate) = candidate.filter(|_| !self.overlap) {
-                    self.name_nearest(&answer, &candidate, &mut refused);
-                }
-                return (answer, refused);
+                return (if is_settled { answer } else { Answer::default() }, refused);
             }
         }
     }
@@ -78,30 +73,21 @@ impl Asked<'_> {
     }
 
     /// The setting of the disk that admits most of the streams that are `left`.
-    fn best(
-        &self,
-        lowered: &Workload,
-        left: &BTreeSet<&str>,
-        beside: &[&str],
-    ) -> (Option<Candidate>, Answer) {
+    fn best(&self, lowered: &Workload, left: &BTreeSet<&str>, beside: &[&str]) -> Answer {
         let question = self.question(lowered, left);
         let inside = |disk: &Disk| question.terms(disk).ok().map(|terms| terms.inside);
-        let mut best: Option<(Candidate, Answer)> = None;
+        let mut best: Option<Answer> = None;
         for candidate in candidates(&question.ground, (self.disk, self.overlap), inside) {
             let answer = question.answer(&candidate, beside);
             let is_whole = answer.refused.is_empty();
-            let fewer = |(_, best): &(Candidate, Answer)| answer.refused.len() < best.refused.len();
-            if best.as_ref().is_none_or(fewer) {
-                best = Some((candidate, answer));
+            if best.as_ref().is_none_or(|best| answer.refused.len() < best.refused.len()) {
+                best = Some(answer);
             }
             if is_whole {
                 break;
             }
         }
-        match best {
-            Some((candidate, answer)) => (Some(candidate), answer),
-            None => (None, Answer::default()),
-        }
+        best.unwrap_or_default()
     }
 
     fn question<'q>(&'q self, lowered: &'q Workload, left: &'q BTreeSet<&'q str>) -> Question<'q> {
@@ -114,17 +100,6 @@ impl Asked<'_> {
         let (ground, memory) =
             (Ground { workload: lowered, ..self.ground }, self.memory.saturating_sub(buffers));
         Question { ground, here, names: left, memory, cpu, overlap }
-    }
-
-    /// Says of each refused stream what would be admitted beside those that are admitted and those that are refused besides.
-    fn name_nearest(&self, answer: &Answer, candidate: &Candidate, refused: &mut [(String, Refused)]) {
-        for (name, why) in refused {
-            let names = answer.streams.iter().map(|planned| planned.activity.as_str());
-            let with: BTreeSet<&str> = names.chain([name.as_str()]).collect();
-            let lowered = self.lowered(&with);
-            let question = self.question(&lowered, &with);
-            why.nearest = question.nearest(name, &candidate.disk);
-        }
     }
 }
 
@@ -141,14 +116,15 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    fn terms(&self, disk: &Disk) -> Result<DiskTerms, String> {
+    fn terms(&self, disk: &Disk) -> Result<DiskTerms, Unbounded> {
         let is_first = |stream: &Stream| stream.goes_first() || self.names.contains(stream.name.as_str());
-        let Ground { workload, platform, files } = self.ground;
+        let Ground { workload, platform, files, .. } = self.ground;
         let found = terms(workload, disk, (platform, files), is_first)?;
         if let (Some(floor), 0) = (disk.best_effort, found.beside_bytes) {
-            return Err(format!(
+            let why = format!(
                 "it is to keep {floor} for best effort, and nothing of the workload uses it at best effort: add the `[[load]]` that this is for, or leave `best-effort` out"
-            ));
+            );
+            return Err(Unbounded { infeasible: true, ..why.into() });
         }
         Ok(DiskTerms { cpu: self.cpu.within, asks: self.cpu.asks, ..found })
     }
@@ -173,8 +149,12 @@ impl Question<'_> {
             Err(why) => {
                 let level = Level::Scheduled;
                 let because = format!("disk {}: {why}; without a bound it is at most {level}", disk.name);
-                let refused = Refused::plainly(because);
-                answer.refused = self.here.iter().map(|s| (s.name.clone(), refused.clone())).collect();
+                let refused = Refused { infeasible: why.infeasible, ..Refused::plainly(because) };
+                // Without the one that has no bound there may be one for the others.
+                let is_that = |s: &&&Stream| why.stream.as_ref() == Some(&s.name);
+                let that = self.here.iter().find(is_that).map(|s| vec![*s]);
+                let all = that.unwrap_or_else(|| self.here.clone());
+                answer.refused = all.iter().map(|s| (s.name.clone(), refused.clone())).collect();
                 return answer;
             }
         };
@@ -198,25 +178,13 @@ impl Question<'_> {
         answer
     }
 
-    /// What would be admitted of a stream instead, beside the others.
-    fn nearest(&self, name: &str, disk: &Disk) -> Vec<String> {
-        let Ok(terms) = self.terms(disk) else { return Vec::new() };
-        let mut all = self.others(disk);
-        all.extend(&self.here);
-        let demands: Vec<StreamDemand> = all.iter().map(|stream| self.demand(stream, AHEAD)).collect();
-        let place = all.iter().position(|stream| stream.name == name);
-        place.map_or(Vec::new(), |place| {
-            in_words(&nearest(&demands, place, &terms, &self.floors(disk, &terms)))
-        })
-    }
-
     /// All streams beside those of `first`, with the jitter of those that have none of their own: of the ones that will do, with the least memory,
     /// and of these with the least bound. A stream that may save more time of its rate makes up for longer batches, and asks for more at once.
     fn all(&self, first: &[&Stream], terms: &DiskTerms, floors: &Floors) -> Option<(Admission, Nanos)> {
         let all: Vec<&Stream> = first.iter().chain(&self.here).copied().collect();
         let admitted = |jitter: &Nanos| {
             let demands: Vec<StreamDemand> = all.iter().map(|stream| self.demand(stream, *jitter)).collect();
-            admit(&demands, terms, floors).ok().map(|admission| (admission, *jitter))
+            admit_among(self.ground.sizes, &demands, terms, floors).ok().map(|admission| (admission, *jitter))
         };
         let longest = |of: &Admission| of.streams.iter().map(|given| given.at_start).max();
         // Memory is of whole batches, and of buffers that are still to be chosen.
@@ -227,6 +195,9 @@ impl Question<'_> {
             });
             each.fold(0, u64::saturating_add)
         };
+        if self.ground.sizes == Sizes::Few {
+            return JITTERS.iter().step_by(3).find_map(admitted);
+        }
         JITTERS.iter().filter_map(admitted).min_by_key(|(of, _)| (memory(of), longest(of)))
     }
 
@@ -254,12 +225,12 @@ impl Question<'_> {
         for stream in &self.here {
             taken.push(stream);
             let demands: Vec<StreamDemand> = taken.iter().map(|stream| self.demand(stream, AHEAD)).collect();
-            if let Err(why) = admit(&demands, terms, floors) {
+            if let Err(why) = admit_among(self.ground.sizes, &demands, terms, floors) {
                 let who = taken.get(why.stream).map_or("", |stream| stream.name.as_str());
                 let of =
                     if who == stream.name { String::new() } else { format!("beside it, stream {who}: ") };
                 let because = format!("disk {}{with}: {of}{}", disk.name, why.why);
-                refused.push((stream.name.clone(), Refused::plainly(because)));
+                refused.push((stream.name.clone(), Refused::infeasible(because)));
                 taken.pop();
             }
         }
@@ -289,25 +260,4 @@ fn reserved(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> PlannedStrea
 fn floor(disk: &DiskTerms) -> Rate {
     let time = u128::from(disk.beside().get_unsigned().max(1));
     Rate((u128::from(disk.beside_bytes) * 100_000_000 / time) as u64)
-}
-
-fn in_words(found: &Nearest) -> Vec<String> {
-    let size = |key: &str, bytes: u64| format!("{key} = \"{bytes}B\"");
-    let slower = found.rate.map(|slower| {
-        let with = [
-            slower.batch.map(|bytes| size("batch", bytes)),
-            slower.buffer.map(|bytes| size("buffer", bytes)),
-        ];
-        let with = with.into_iter().flatten().map(|word| format!(", {word}")).collect::<String>();
-        format!("rate = \"{}B/s\"{with}", slower.rate.0)
-    });
-    let each = [
-        found.buffer.map(|buffer| size("buffer", buffer)),
-        found.batch.map(|batch| size("batch", batch)),
-        found.both.map(|(batch, buffer)| format!("{}, {}", size("batch", batch), size("buffer", buffer))),
-        slower,
-        found.count.map(|count| format!("count = {count}")),
-        found.best_effort.map(|rate| format!("best-effort = \"{}B/s\" of the disk", rate.0)),
-    ];
-    each.into_iter().flatten().collect()
 }
