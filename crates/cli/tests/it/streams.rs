@@ -92,7 +92,7 @@ fn what_a_stream_cannot_be_is_said() {
     ] {
         let (got, said) = run(directory.path(), &format!("{STREAM}{keys}\n"), &[]).unwrap_err();
         assert_eq!(got, Some(code), "{keys}: {said}");
-        assert!(said.contains(part) && said.contains("stream.s"), "{keys}: {said}");
+        assert!(said.contains(part) && said.contains("streams.toml:"), "{keys}: {said}");
     }
     let body = format!("{STREAM}file = {{ make = \"1MB\" }}\n");
     let (_, said) = run(directory.path(), &body, &["--on", "sim"]).unwrap_err();
