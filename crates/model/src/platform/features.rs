@@ -66,6 +66,11 @@ pub fn words(text: &str) -> Result<Vec<String>, String> {
     inner.split(',').map(word).collect()
 }
 
+/// A feature as it is written, the other way.
+pub fn opposite(word: &str) -> String {
+    word.strip_prefix(OFF).map_or_else(|| format!("{OFF}{word}"), str::to_owned)
+}
+
 /// A feature as it is written, and whether it is on.
 fn read(word: &str) -> (&str, bool) {
     word.strip_prefix(OFF).map_or((word, true), |name| (name, false))
