@@ -66,7 +66,11 @@ pub struct HostWorld<'a> {
     homes: Homes,
     partitioned: bool,
     trace: bool,
+    change: Option<&'a Change<'a>>,
 }
+
+/// Changes how the kernel schedules; or says why it could not.
+type Change<'a> = dyn Fn() -> Result<(), String> + 'a;
 
 impl<'a> HostWorld<'a> {
     /// The world of this kernel. With a journal it may change threads of others and leaves nothing behind even
@@ -83,6 +87,7 @@ impl<'a> HostWorld<'a> {
             homes: Homes::new(),
             partitioned: false,
             trace: true,
+            change: None,
         }
     }
 
@@ -121,6 +126,11 @@ impl<'a> HostWorld<'a> {
     /// and who keeps them busy are bound to it, tasks to the last, so that the kernel admits their reservations.
     pub fn partitioned(self) -> HostWorld<'a> {
         HostWorld { partitioned: true, ..self }
+    }
+
+    /// The same on a kernel that is changed so once its costs are measured, which takes that whoever wakes preempts.
+    pub fn changed(self, change: &'a Change<'a>) -> HostWorld<'a> {
+        HostWorld { change: Some(change), ..self }
     }
 
     /// The same without recording what the scheduler does.
@@ -254,6 +264,10 @@ impl HostWorld<'_> {
     ) -> Result<Prepared<'s>, WorldError> {
         groups::check_cpus(workload, &cpus)?;
         let overheads = self.overheads(cpus, all_cpus);
+        self.change.map_or(Ok(()), |change| change()).map_err(|what| WorldError::Machine {
+            what,
+            remedy: "leave it out with --platform".to_owned(),
+        })?;
         let (kernel, journal, cancel) = (self.kernel, self.journal, &options.cancel);
         let files = &*options.files;
         let scratch = match self.scratch {

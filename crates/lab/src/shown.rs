@@ -2,13 +2,13 @@
 //!
 //! What CPUs share is in `topology/thread_siblings_list`, in `cache/index*` of the highest level and in `node*/cpulist`; which domains its
 //! scheduler made of it in `sched/domains/cpu0` of debugfs, which fills while `sched/verbose` is set (`kernel/sched/debug.c`).
-//! Features of its fair class are written to `sched/features` there, and read again.
+//! Features of its fair class are written to `sched/features` there, and read again, when the costs of a run are measured.
 //! `/proc/timer_list` has `.hres_active` of each CPU and `.nohz_mode`, since 6.11 `.nohz` (`kernel/time/timer_list.c`).
 
 use std::path::Path;
 
 use surety_kernel::Kernel;
-use surety_model::platform::{Platform, TimerRules, Topology};
+use surety_model::platform::{Platform, TimerRules, Topology, features};
 use surety_model::record::Record;
 use surety_units::{CpuId, CpuSet};
 
@@ -24,14 +24,14 @@ const FEATURES: &str = "/sys/kernel/debug/sched/features";
 pub struct Shown {
     topology: Option<Topology>,
     timers: Option<TimerRules>,
-    /// Features that are otherwise than as the kernel starts.
+    /// Features that are to be otherwise than as the kernel starts.
     features: Vec<String>,
     /// What is said of it in records, by name.
     said: Vec<(String, String)>,
 }
 
 impl Shown {
-    /// What the kernel of this machine shows, once its fair class has the features that are asked for.
+    /// What the kernel of this machine shows; the features of its fair class that are asked for are as it starts.
     ///
     /// # Errors
     /// It shows other than what was asked for, or nothing: where, and what.
@@ -75,12 +75,23 @@ impl Shown {
             shown.timers = Some(rules);
         }
         if !asked.features.is_empty() {
-            shown.features = with_features(kernel, &asked.features)?;
+            shown.features = features_of(kernel, &asked.features)?;
+            let as_it_starts: Vec<String> =
+                shown.features.iter().map(|word| features::opposite(word)).collect();
+            write_features(kernel, &as_it_starts)?;
             shown
                 .said
                 .push(("features".to_owned(), format!("{} (written and read)", asked.features.join(" "))));
         }
         Ok(shown)
+    }
+
+    /// Sets the features of the fair class that are asked for.
+    ///
+    /// # Errors
+    /// The kernel does not take one, or does not show it afterwards.
+    pub fn set_features(&self, kernel: &dyn Kernel) -> Result<(), String> {
+        write_features(kernel, &self.features)
     }
 
     /// Notes it in a record of a run on that machine.
@@ -104,19 +115,30 @@ impl Shown {
     }
 }
 
-/// Sets features of the fair class, and says which of them are otherwise than as this kernel starts.
+/// Features that are to be otherwise than as this kernel starts.
 ///
 /// # Errors
-/// One that the fair class of its version does not have, that the simulator has one way only, or that the kernel does not show afterwards.
-fn with_features(kernel: &dyn Kernel, words: &[String]) -> Result<Vec<String>, String> {
+/// One that the fair class of its version does not have, or that the simulator has one way only.
+fn features_of(kernel: &dyn Kernel, words: &[String]) -> Result<Vec<String>, String> {
     let mut platform = Platform::of_release(read(kernel, "/proc/sys/kernel/osrelease")?.trim(), 1);
     platform.set_features(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+    Ok(platform.features)
+}
+
+/// Writes features of the fair class, and reads them.
+///
+/// # Errors
+/// One that the kernel does not take, or does not show afterwards.
+fn write_features(kernel: &dyn Kernel, words: &[String]) -> Result<(), String> {
+    if words.is_empty() {
+        return Ok(());
+    }
     for word in words {
         kernel.write_text(Path::new(FEATURES), word).map_err(|e| format!("{word}: {e}"))?;
     }
     let shown = read(kernel, FEATURES)?;
     match words.iter().find(|word| !shown.split_ascii_whitespace().any(|found| found == *word)) {
-        None => Ok(platform.features),
+        None => Ok(()),
         Some(word) => {
             Err(format!("{FEATURES} does not show {word} after it was written: `{}`", shown.trim()))
         }
@@ -294,7 +316,12 @@ mod tests {
             let kernel = ScriptedKernel::new(1);
             kernel.add_file("/proc/sys/kernel/osrelease", release);
             kernel.add_file(FEATURES, "PLACE_LAG RUN_TO_PARITY NO_NEXT_BUDDY\n");
-            Shown::of(&kernel, &asked(words))
+            let shown = Shown::of(&kernel, &asked(words))?;
+            // Costs are measured now.
+            assert_eq!(kernel.read_text(Path::new(FEATURES)).unwrap(), "RUN_TO_PARITY");
+            shown.set_features(&kernel)?;
+            assert_eq!(kernel.read_text(Path::new(FEATURES)).unwrap(), "NO_RUN_TO_PARITY");
+            Ok::<_, String>(shown)
         };
         // The scripted file has what was written last.
         let shown = of("6.12.107-amd64\n", &["NO_RUN_TO_PARITY"]).unwrap();
@@ -303,7 +330,7 @@ mod tests {
         assert_eq!(machine.features, ["NO_RUN_TO_PARITY"]);
         assert_eq!(shown.said[0].1, "NO_RUN_TO_PARITY (written and read)");
         let two = of("6.12.107-amd64\n", &["NO_RUN_TO_PARITY", "NEXT_BUDDY"]).unwrap_err();
-        assert!(two.contains("does not show NO_RUN_TO_PARITY"), "{two}");
+        assert!(two.contains("does not show RUN_TO_PARITY"), "{two}");
         let cfs = of("6.1.0-50-amd64\n", &["NO_RUN_TO_PARITY"]).unwrap_err();
         assert!(cfs.contains("2.6.24 to 6.5 has no RUN_TO_PARITY"), "{cfs}");
     }

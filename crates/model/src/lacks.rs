@@ -76,7 +76,6 @@ mod tests {
     #[test]
     fn what_a_version_lacks_is_refused_by_name() {
         const ALL: FairVersion = FairVersion {
-            scheduler: "none",
             kernels: "1.0",
             is_cfs: false,
             is_validated: false,

@@ -5,7 +5,6 @@ pub mod features;
 mod overheads;
 mod servers;
 mod timers;
-mod topology;
 mod unvalidated;
 
 use serde::{Deserialize, Serialize};
@@ -13,14 +12,14 @@ use surety_units::{Bandwidth, Bytes, CpuId, CpuSet, Nanos};
 
 use crate::places::FilePlaces;
 use crate::reservation::Reservation;
-use crate::workload::POLICIES;
-use features::FairVersion;
+use crate::schedulers::SchedulerRow;
+use crate::workload::PolicySpec;
 
+pub use crate::topology::Topology;
 pub use changes::PlatformChanges;
 pub use overheads::Overheads;
 pub use servers::{ExtServer, FairServer};
 pub use timers::TimerRules;
-pub use topology::Topology;
 
 /// How the kernel stops a task whose budget is used up.
 ///
@@ -323,12 +322,10 @@ impl Platform {
         if self.schedulers.iter().any(|word| word == "deadline") {
             return self.schedulers.first().map(String::as_str).filter(|word| *word != "deadline");
         }
-        // Without its word it stands first, unless one of these has its threads: only those are known not to.
-        let has_others = |word: &str| {
-            ["realtime", "muqss"].contains(&word)
-                || FairVersion::of(word).is_some()
-                || POLICIES.iter().any(|row| row.is_simulated() && row.word == word)
-        };
+        // Without its word it stands first, unless one of these has its threads: only those of the table are known not to.
+        let reserved = PolicySpec::Deadline.word();
+        let has_others =
+            |word: &str| SchedulerRow::of(word).is_some_and(|row| !row.takes.contains(&reserved));
         self.schedulers.iter().map(String::as_str).find(|word| !has_others(word))
     }
 
@@ -500,6 +497,18 @@ impl Platform {
         let one = [CpuSet::first(self.cpus)];
         let sets: &[CpuSet] = if self.root_domains.is_empty() { &one } else { &self.root_domains };
         sets.iter().map(alone).collect()
+    }
+
+    /// Why its CPUs cannot share things as its topology says, and what to change.
+    pub fn topology_objection(&self) -> Option<String> {
+        let topology = self.topology?;
+        if self.root_domains.len() > 1 {
+            return Some(
+                "several root domains, whose CPUs may share in different ways, have no topology: leave the topology out, or say `cpus=N`"
+                    .to_owned(),
+            );
+        }
+        topology.check(self.cpus).err()
     }
 
     /// Whether a CPU is other than the first one.

@@ -39,7 +39,7 @@ pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
 pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, MESSAGE_SENDERS, Treatment};
 pub use phases::{Fill, Phase, RaisedEvent, Schedule, Timer, UtilClamp, fills_mut, leaves};
-pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};
+pub use policy::{PolicyParameters, PolicyRow, PolicySpec, policies};
 pub use rights::Rights;
 pub use stream::{BatchMode, Direction, STREAM_PRIORITY, Stream, StreamFile, release_of};
 pub use threads::{ThreadMatch, ThreadRole};

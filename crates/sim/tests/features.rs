@@ -276,7 +276,7 @@ fn muqss_refuses_a_latency_nice() {
     let world = surety_sim::SimWorld::new(Platform { schedulers, ..Platform::linux_6_18(1) });
     let workload = common::workload(text);
     let refused = world.run(&workload, &common::options(1, 1), &mut Unobserved).unwrap_err().to_string();
-    assert!(refused.contains("MuQSS has no latency nice"), "{refused}");
+    assert!(refused.contains("`muqss` has no latency nice"), "{refused}");
     assert_eq!(world.objections(&workload).len(), 1);
 }
 

@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 
 use common::{Bench, FAIR, Script, fifo, ms, reserved};
 use surety_model::platform::Platform;
+use surety_model::schedulers::SchedulerRow;
 use surety_model::workload::PolicySpec;
 use surety_sim::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use surety_sim::cpu::machine::{Machine, MachineSpec};
 use surety_sim::cpu::policies;
-use surety_sim::cpu::policy::{Arrival, CpuPolicy, Departure, Pick, SchedulerRow};
+use surety_sim::cpu::policy::{Arrival, CpuPolicy, Departure, Pick, Scheduler};
 use surety_sim::cpu::program::Step;
 use surety_units::{CpuId, Nanos};
 
@@ -55,17 +56,17 @@ impl CpuPolicy for InTurn {
     }
 }
 
-const BETWEEN: SchedulerRow =
-    SchedulerRow { word: "in-turn", takes: &["in-turn"], is_of_kernels: false, make: InTurn::make };
-const INSTEAD: SchedulerRow = SchedulerRow {
-    word: "in-turn",
-    takes: &["fair", "batch", "idle"],
-    is_of_kernels: false,
-    make: InTurn::make,
-};
+const fn in_turn(row: &'static SchedulerRow) -> Scheduler {
+    Scheduler { row, make: InTurn::make }
+}
+
+const ROW: SchedulerRow =
+    SchedulerRow { word: "in-turn", takes: &["in-turn"], brings: None, is_of_kernels: false, fair: None };
+const BETWEEN: Scheduler = in_turn(&ROW);
+const INSTEAD: Scheduler = in_turn(&SchedulerRow { takes: &["fair", "batch", "idle"], ..ROW });
 
 /// A machine of one CPU whose schedulers are `deadline`, `realtime` and these.
-fn machine(rows: &[&'static SchedulerRow]) -> Bench {
+fn machine(rows: &[Scheduler]) -> Bench {
     let platform = Platform::linux_6_18(1);
     let known = policies::in_order(&platform.schedulers).expect("a platform names what there is");
     let mut schedulers = known[..2].to_vec();
@@ -86,7 +87,7 @@ fn done(bench: &Bench, thread: ThreadId) -> i64 {
 
 #[test]
 fn one_between_realtime_and_fair_has_its_place() {
-    let mut bench = machine(&[&BETWEEN]);
+    let mut bench = machine(&[BETWEEN]);
     let in_turn = Scheduling::Policy(PolicySpec::Simulated { word: "in-turn", priority: 0, nice: 0 });
     let fair = bench.spawn(FAIR, ms(0), &[Step::Run(ms(10))]);
     let first = bench.spawn(in_turn, ms(1), &[Step::Run(ms(10))]);
@@ -100,7 +101,7 @@ fn one_between_realtime_and_fair_has_its_place() {
 /// The fair server serves whoever takes ordinary threads, and whoever is demoted goes there.
 #[test]
 fn one_instead_of_the_fair_one_is_served_by_the_fair_server() {
-    let mut bench = machine(&[&INSTEAD]);
+    let mut bench = machine(&[INSTEAD]);
     let hog = bench.spawn(fifo(50), ms(0), &[Step::RunForever]);
     let served = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
     let waits = bench.spawn(FAIR, ms(1), &[Step::RunForever]);
@@ -109,7 +110,7 @@ fn one_instead_of_the_fair_one_is_served_by_the_fair_server() {
     assert_eq!(bench.run_of(hog) + bench.run_of(served), Nanos::from_secs(20));
     assert_eq!(bench.run_of(waits), Nanos::ZERO);
 
-    let mut bench = machine(&[&INSTEAD]);
+    let mut bench = machine(&[INSTEAD]);
     let Scheduling::Deadline(reservation) = reserved(ms(2), ms(10)) else { unreachable!() };
     let demoted =
         Scheduling::Deadline(surety_model::reservation::Reservation { demote: true, ..reservation });

@@ -108,6 +108,8 @@ fn workload(
         .with_outside(outside.map(CpuId));
     let world = if partitioned { world.partitioned() } else { world };
     let world = if *untraced { world.untraced() } else { world };
+    let set_features = || shown.set_features(&kernel);
+    let world = world.changed(&set_features);
     let mut record = world.run(&workload, &options, &mut seen)?;
     shown.note(&mut record);
     let Seen { channel, wake_ups, window, output } = seen;

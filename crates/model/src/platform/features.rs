@@ -1,255 +1,28 @@
-//! [`FAIR_VERSIONS`]: the fair classes by version and the features each has, by their names in `/sys/kernel/debug/sched/features`
-//! (`kernel/sched/features.h`).
+//! [`FairVersion`]: a fair class of a kernel, and its features by their names in `/sys/kernel/debug/sched/features`
+//! (`kernel/sched/features.h`). Each stands in its row of [`SCHEDULERS`].
 //!
 //! A platform keeps what is to be otherwise than the defaults in the form in which that file takes it: `NO_RUN_TO_PARITY`,
 //! `NEXT_BUDDY`.
 
-use super::{Platform, Topology};
+use super::Platform;
+pub use crate::schedulers::{FairVersion, Feature, Lacks};
+use crate::schedulers::{SCHEDULERS, SchedulerRow};
 use crate::source::nearest;
+use crate::workload::PolicySpec;
 
 /// What stands before a feature that is off.
 const OFF: &str = "NO_";
 
-/// A feature of a fair class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Feature {
-    pub name: &'static str,
-    /// Whether it is on where nothing is said: as that kernel starts, except for `CACHE_HOT_BUDDY` of CFS.
-    pub is_on: bool,
-    /// Why the simulator has it one way only, where it does.
-    pub fixed: Option<&'static str>,
-}
-
-/// Something of a workload or a machine that the kernels of a fair class do not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lacks {
-    Groups,
-    LatencyNice,
-    FairServer,
-    RealtimeLimit,
-    Reservations,
-}
-
-/// A fair class.
-#[derive(Clone, Copy, Debug)]
-pub struct FairVersion {
-    /// Its scheduler, as platforms name it.
-    pub scheduler: &'static str,
-    /// The kernels that have it.
-    pub kernels: &'static str,
-    /// Whether it is CFS, which kernels before 6.6 have: later ones have EEVDF.
-    pub is_cfs: bool,
-    /// Whether a kernel with it was held against the simulator.
-    pub is_validated: bool,
-    /// The machines with a topology, each with its CPUs, on which one was.
-    pub held_on: &'static [(u32, Topology)],
-    /// The number of CPUs up to which its slices grow with them.
-    pub scales_to: u32,
-    /// What it has nothing for.
-    pub lacks: &'static [Lacks],
-    pub features: &'static [Feature],
-}
-
-/// Two cores of two threads.
-const CORES: (u32, Topology) = (4, Topology { smt: 2, llc: None, nodes: 1 });
-/// Two caches of two CPUs.
-const CACHES: (u32, Topology) = (4, Topology { smt: 1, llc: Some(2), nodes: 1 });
-
-const fn on(name: &'static str) -> Feature {
-    Feature { name, is_on: true, fixed: None }
-}
-
-const fn off(name: &'static str) -> Feature {
-    Feature { name, is_on: false, fixed: None }
-}
-
-/// One that the simulator has as the kernel starts with it, and no other way.
-const fn fixed(name: &'static str, is_on: bool, why: &'static str) -> Feature {
-    Feature { name, is_on, fixed: Some(why) }
-}
-
-const BUDDIES: &str = "the simulator moves buddies of CFS between CPUs as other threads";
-const EARLY_TIMER: &str = "slices that end on a timer are simulated by the rule of 7.1 and later";
-const BUDGETS: &str = "say `enforcement=exact` or `enforcement=tick`";
-const FORKS: &str = "it is for processes that are forked, and the simulator's are threads of programs";
-const LOADS: &str = "the simulator has the averages of later kernels for the load of a CPU";
-const WAKERS: &str = "the simulator does not know on which CPU a waker runs";
-const REWORKED: &str = "the simulator does not have the rule by which 6.19 and later nominate who was woken";
-
-/// Every fair class whose features can be named; the first is that of a platform that names none.
-pub const FAIR_VERSIONS: &[FairVersion] = &[
-    FairVersion {
-        scheduler: "fair",
-        kernels: "6.17 to 7.0",
-        is_cfs: false,
-        is_validated: true,
-        held_on: &[],
-        scales_to: 8,
-        lacks: &[],
-        features: &[
-            on("PLACE_LAG"),
-            on("PLACE_DEADLINE_INITIAL"),
-            on("PLACE_REL_DEADLINE"),
-            on("RUN_TO_PARITY"),
-            on("PREEMPT_SHORT"),
-            off("NEXT_BUDDY"),
-            on("PICK_BUDDY"),
-            on("CACHE_HOT_BUDDY"),
-            on("DELAY_DEQUEUE"),
-            on("DELAY_ZERO"),
-            on("WAKEUP_PREEMPTION"),
-            fixed("HRTICK", false, EARLY_TIMER),
-            fixed("HRTICK_DL", false, BUDGETS),
-            on("SIS_UTIL"),
-            fixed("WA_IDLE", true, WAKERS),
-            fixed("WA_WEIGHT", true, WAKERS),
-            fixed("WA_BIAS", true, WAKERS),
-            on("NI_RANDOM"),
-        ],
-    },
-    FairVersion {
-        scheduler: "eevdf-7.2",
-        kernels: "7.1 and later",
-        is_cfs: false,
-        is_validated: true,
-        held_on: &[CORES],
-        scales_to: 8,
-        lacks: &[],
-        features: &[
-            on("PLACE_LAG"),
-            on("PLACE_DEADLINE_INITIAL"),
-            on("PLACE_REL_DEADLINE"),
-            on("RUN_TO_PARITY"),
-            on("PREEMPT_SHORT"),
-            fixed("NEXT_BUDDY", false, REWORKED),
-            on("PICK_BUDDY"),
-            fixed("CACHE_HOT_BUDDY", true, REWORKED),
-            on("DELAY_DEQUEUE"),
-            on("DELAY_ZERO"),
-            on("WAKEUP_PREEMPTION"),
-            on("HRTICK"),
-            fixed("HRTICK_DL", true, BUDGETS),
-            on("SIS_UTIL"),
-            fixed("WA_IDLE", true, WAKERS),
-            fixed("WA_WEIGHT", true, WAKERS),
-            fixed("WA_BIAS", true, WAKERS),
-            on("NI_RANDOM"),
-            on("NI_RATE"),
-        ],
-    },
-    FairVersion {
-        scheduler: "eevdf-6.12",
-        kernels: "6.12 to 6.16",
-        is_cfs: false,
-        is_validated: true,
-        held_on: &[CORES, CACHES],
-        scales_to: 8,
-        lacks: &[],
-        features: &[
-            on("PLACE_LAG"),
-            on("PLACE_DEADLINE_INITIAL"),
-            on("PLACE_REL_DEADLINE"),
-            on("RUN_TO_PARITY"),
-            on("PREEMPT_SHORT"),
-            off("NEXT_BUDDY"),
-            on("PICK_BUDDY"),
-            on("CACHE_HOT_BUDDY"),
-            on("DELAY_DEQUEUE"),
-            on("DELAY_ZERO"),
-            on("WAKEUP_PREEMPTION"),
-            fixed("HRTICK", false, EARLY_TIMER),
-            fixed("HRTICK_DL", false, BUDGETS),
-            on("SIS_UTIL"),
-            fixed("WA_IDLE", true, WAKERS),
-            fixed("WA_WEIGHT", true, WAKERS),
-            fixed("WA_BIAS", true, WAKERS),
-            on("NI_RANDOM"),
-        ],
-    },
-    FairVersion {
-        scheduler: "eevdf-6.6",
-        kernels: "6.6 to 6.11",
-        is_cfs: false,
-        is_validated: false,
-        held_on: &[],
-        scales_to: 8,
-        lacks: &[],
-        features: &[
-            on("PLACE_LAG"),
-            on("PLACE_DEADLINE_INITIAL"),
-            on("RUN_TO_PARITY"),
-            off("NEXT_BUDDY"),
-            on("CACHE_HOT_BUDDY"),
-            on("WAKEUP_PREEMPTION"),
-            fixed("HRTICK", false, EARLY_TIMER),
-            fixed("HRTICK_DL", false, BUDGETS),
-            on("SIS_UTIL"),
-            fixed("WA_IDLE", true, WAKERS),
-            fixed("WA_WEIGHT", true, WAKERS),
-            fixed("WA_BIAS", true, WAKERS),
-            on("NI_RANDOM"),
-        ],
-    },
-    FairVersion {
-        scheduler: "cfs-6.1",
-        kernels: "2.6.24 to 6.5",
-        is_cfs: true,
-        is_validated: true,
-        held_on: &[CORES],
-        scales_to: 8,
-        lacks: &[],
-        features: &[
-            on("GENTLE_FAIR_SLEEPERS"),
-            on("START_DEBIT"),
-            off("NEXT_BUDDY"),
-            on("LAST_BUDDY"),
-            fixed("CACHE_HOT_BUDDY", false, BUDDIES),
-            on("WAKEUP_PREEMPTION"),
-            fixed("HRTICK", false, EARLY_TIMER),
-            fixed("HRTICK_DL", false, BUDGETS),
-            on("SIS_UTIL"),
-            fixed("WA_IDLE", true, WAKERS),
-            fixed("WA_WEIGHT", true, WAKERS),
-            fixed("WA_BIAS", true, WAKERS),
-            on("NI_RANDOM"),
-            on("ALT_PERIOD"),
-            on("BASE_SLICE"),
-        ],
-    },
-    FairVersion {
-        scheduler: "cfs-2.6.23",
-        kernels: "2.6.23",
-        is_cfs: true,
-        is_validated: false,
-        held_on: &[],
-        scales_to: u32::MAX,
-        lacks: &[
-            Lacks::Groups,
-            Lacks::LatencyNice,
-            Lacks::FairServer,
-            Lacks::RealtimeLimit,
-            Lacks::Reservations,
-        ],
-        features: &[
-            on("FAIR_SLEEPERS"),
-            fixed("SLEEPER_AVG", false, LOADS),
-            fixed("SLEEPER_LOAD_AVG", true, LOADS),
-            fixed("PRECISE_CPU_LOAD", false, LOADS),
-            fixed("START_DEBIT", true, FORKS),
-            fixed("SKIP_INITIAL", false, FORKS),
-        ],
-    },
-];
-
 impl FairVersion {
     /// That of a scheduler.
     pub fn of(scheduler: &str) -> Option<&'static FairVersion> {
-        FAIR_VERSIONS.iter().find(|version| version.scheduler == scheduler)
+        SchedulerRow::of(scheduler)?.fair.as_ref()
     }
 
     /// What is said of a feature it has not: what it has instead, or that no fair class has it, with the nearest name of any.
     fn without(&self, name: &str) -> String {
-        let known = || FAIR_VERSIONS.iter().flat_map(|version| version.features).map(|feature| feature.name);
+        let versions = || SCHEDULERS.iter().filter_map(|row| row.fair.as_ref());
+        let known = || versions().flat_map(|version| version.features).map(|feature| feature.name);
         if known().any(|other| other == name) {
             return format!("the fair class of {} has no {name}, but {}", self.kernels, self.in_words());
         }
@@ -293,19 +66,28 @@ pub fn words(text: &str) -> Result<Vec<String>, String> {
     inner.split(',').map(word).collect()
 }
 
+/// A feature as it is written, the other way.
+pub fn opposite(word: &str) -> String {
+    word.strip_prefix(OFF).map_or_else(|| format!("{OFF}{word}"), str::to_owned)
+}
+
 /// A feature as it is written, and whether it is on.
 fn read(word: &str) -> (&str, bool) {
     word.strip_prefix(OFF).map_or((word, true), |name| (name, false))
 }
 
 impl Platform {
-    /// The fair class of the platform; `None` where the policies of fair threads are another scheduler's, such as MuQSS.
+    /// The scheduler of its fair threads: the one that it names, else the first of the table.
+    pub fn fair_scheduler(&self) -> &'static SchedulerRow {
+        let fair = PolicySpec::default().word();
+        let named = self.schedulers.iter().filter_map(|word| SchedulerRow::of(word));
+        let mut takes_fair = named.chain(SCHEDULERS).filter(|row| row.takes.contains(&fair));
+        takes_fair.next().expect("the table has schedulers of fair threads")
+    }
+
+    /// The fair class of the platform; `None` where the policies of fair threads are those of a scheduler that is no kernel's fair class, such as MuQSS.
     pub fn fair_version(&self) -> Option<&'static FairVersion> {
-        if self.schedulers.iter().any(|word| word == "muqss") {
-            return None;
-        }
-        let named = self.schedulers.iter().find_map(|word| FairVersion::of(word));
-        named.or(FAIR_VERSIONS.first())
+        self.fair_scheduler().fair.as_ref()
     }
 
     /// Whether its fair class, a version, has a feature on.
@@ -321,9 +103,10 @@ impl Platform {
     /// The first that this class does not have, or that the simulator has one way only, and what can be said instead.
     pub fn set_features(&mut self, words: &[&str]) -> Result<(), String> {
         let Some(version) = self.fair_version() else {
-            return Err(
-                "the fair threads of this platform are MuQSS's, which has no such features".to_owned()
-            );
+            let word = self.fair_scheduler().word;
+            return Err(format!(
+                "the fair threads of this platform are those of `{word}`, which has no such features"
+            ));
         };
         let mut kept: Vec<String> = Vec::new();
         for word in words {
@@ -412,7 +195,7 @@ mod tests {
         let changed = Platform { features: vec!["NO_PLACE_LAG".to_owned()], ..platform };
         assert!(!changed.has_feature(version, "PLACE_LAG"));
         let muqss = Platform { schedulers: vec!["muqss".to_owned()], ..changed };
-        assert!(set(&muqss, &["PLACE_LAG"]).unwrap_err().contains("MuQSS"));
+        assert!(set(&muqss, &["PLACE_LAG"]).unwrap_err().contains("`muqss`"));
         assert!(!changed_or_plain(&["NEXT_BUDDY"]).is_fair_class_validated());
         assert!(changed_or_plain(&["RUN_TO_PARITY"]).is_fair_class_validated());
         assert!(Platform::linux_6_6(1).in_words().contains("fair class unvalidated"));
@@ -420,10 +203,10 @@ mod tests {
 
     #[test]
     fn every_profile_has_a_version_of_its_own() {
-        let of = |profile: &(&str, super::super::Profile)| profile.1(1).fair_version().unwrap().scheduler;
-        let mut schedulers: Vec<&str> = PROFILES.iter().map(of).collect();
-        schedulers.sort_unstable();
-        schedulers.dedup();
-        assert_eq!((schedulers.len(), FAIR_VERSIONS.len()), (PROFILES.len(), PROFILES.len()));
+        let mut words: Vec<&str> = PROFILES.iter().map(|(_, of)| of(1).fair_scheduler().word).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert!(words.iter().all(|word| FairVersion::of(word).is_some()), "{words:?}");
+        assert_eq!(words.len(), PROFILES.len());
     }
 }

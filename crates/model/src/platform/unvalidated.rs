@@ -18,7 +18,7 @@ impl Platform {
     pub fn unvalidated(&self) -> Vec<String> {
         let Some(version) = self.fair_version() else { return Vec::new() };
         let class = (!version.is_validated).then(|| {
-            let FairVersion { scheduler, kernels, .. } = version;
+            let (scheduler, kernels) = (self.fair_scheduler().word, version.kernels);
             format!("fair class {scheduler}: no kernel of the lab has it (those of {kernels} do)")
         });
         let features = (!self.features.is_empty())

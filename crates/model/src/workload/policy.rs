@@ -1,8 +1,10 @@
-//! [`PolicySpec`]: the policy a thread asks for, and [`POLICIES`], a row for each word that names one.
+//! [`PolicySpec`]: the policy a thread asks for, and [`policies`], a row for each word that names one.
 
 use surety_units::Nanos;
 
 use crate::reservation::{Reservation, ReservationError};
+pub use crate::schedulers::PolicyRow;
+use crate::schedulers::SCHEDULERS;
 
 /// The policy a thread asks for without a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub enum PolicySpec {
     Deadline,
     /// One that no kernel has, but a scheduler of the simulator.
     Simulated {
-        /// Its word in [`POLICIES`].
+        /// Its word in [`policies`].
         word: &'static str,
         /// 1..=99; 0 where its row has no priority.
         priority: u32,
@@ -64,36 +66,23 @@ pub struct PolicyParameters {
     pub latency_nice: Option<i32>,
 }
 
-/// A policy as a workload names it.
-#[derive(Clone, Copy, Debug)]
-pub struct PolicyRow {
-    /// The word: the `fifo` of `fifo:80`.
-    pub word: &'static str,
-    /// The parameters it takes: `priority`, which follows the word, the keys `nice`, `slice` and `latency_nice`, `reservation`, without which
-    /// there is no such thread, and `deadline`, which is its reservation's, or where it has none that of each job.
-    takes: &'static [&'static str],
-}
-
-/// Every policy a workload can name; one that is no variant of [`PolicySpec`] is [`PolicySpec::Simulated`].
-pub const POLICIES: &[PolicyRow] = &[
+/// Those of kernels.
+const OF_KERNELS: &[PolicyRow] = &[
     PolicyRow { word: "fair", takes: &["nice", "slice", "latency_nice"] },
     PolicyRow { word: "batch", takes: &["nice"] },
     PolicyRow { word: "idle", takes: &[] },
     PolicyRow { word: "deadline", takes: &["reservation"] },
     PolicyRow { word: "fifo", takes: &["priority"] },
     PolicyRow { word: "rr", takes: &["priority"] },
-    PolicyRow { word: "iso", takes: &["nice"] },
-    PolicyRow { word: "high", takes: &["nice"] },
-    PolicyRow { word: "overcommit", takes: &["reservation"] },
-    PolicyRow { word: "edf", takes: &["deadline"] },
 ];
 
-impl PolicyRow {
-    /// Whether it takes a parameter.
-    pub fn takes(&self, parameter: &str) -> bool {
-        self.takes.contains(&parameter)
-    }
+/// Every policy a workload can name: those of kernels, then those that schedulers of [`SCHEDULERS`] bring, each
+/// [`PolicySpec::Simulated`].
+pub fn policies() -> impl Iterator<Item = &'static PolicyRow> {
+    OF_KERNELS.iter().chain(SCHEDULERS.iter().filter_map(|row| row.brings.as_ref()))
+}
 
+impl PolicyRow {
     /// Whether no kernel has it, but a scheduler of the simulator.
     pub fn is_simulated(&self) -> bool {
         matches!(self.with(PolicyParameters::default()), PolicySpec::Simulated { .. })
@@ -101,12 +90,9 @@ impl PolicyRow {
 
     /// The policy with those of these parameters that it takes.
     pub fn with(&self, parameters: PolicyParameters) -> PolicySpec {
-        let PolicyParameters { priority, nice, slice, latency_nice } = parameters;
+        let PolicyParameters { priority, nice, .. } = parameters;
         match self.word {
-            "fair" => match latency_nice {
-                Some(latency_nice) => PolicySpec::LatencyNice { nice, latency_nice },
-                None => PolicySpec::Fair { nice, slice },
-            },
+            "fair" => PolicySpec::fair(parameters),
             "batch" => PolicySpec::Batch { nice },
             "idle" => PolicySpec::Idle,
             "deadline" => PolicySpec::Deadline,
@@ -122,6 +108,15 @@ impl PolicyRow {
 }
 
 impl PolicySpec {
+    /// That of a thread that names none, with these parameters.
+    pub(crate) fn fair(parameters: PolicyParameters) -> PolicySpec {
+        let PolicyParameters { nice, slice, latency_nice, .. } = parameters;
+        match latency_nice {
+            Some(latency_nice) => PolicySpec::LatencyNice { nice, latency_nice },
+            None => PolicySpec::Fair { nice, slice },
+        }
+    }
+
     /// Earliest deadline first as no kernel has it: a thread may have CPUs of its own under a reservation.
     pub const fn edf() -> PolicySpec {
         PolicySpec::Simulated { word: "edf", priority: 0, nice: 0 }
@@ -147,7 +142,7 @@ impl PolicySpec {
 
     fn takes(self, parameter: &str) -> bool {
         let word = self.word();
-        POLICIES.iter().any(|row| row.word == word && row.takes(parameter))
+        policies().any(|row| row.word == word && row.takes(parameter))
     }
 
     /// Whether a thread has it only with a reservation.
@@ -231,8 +226,8 @@ mod tests {
     fn rows_and_policies_say_the_same() {
         let slice = Some(Nanos::from_millis(2));
         let all = PolicyParameters { priority: 7, nice: -3, slice, latency_nice: None };
-        assert!(POLICIES.iter().any(|row| row.with(all) == PolicySpec::edf()));
-        for row in POLICIES {
+        assert!(policies().any(|row| row.with(all) == PolicySpec::edf()));
+        for row in policies() {
             let policy = row.with(all);
             let taken = policy.parameters();
             assert_eq!(policy.word(), row.word);
@@ -246,7 +241,7 @@ mod tests {
                 row.word
             );
             assert_eq!(latency.word(), row.word);
-            assert_eq!(POLICIES.iter().filter(|other| other.word == row.word).count(), 1, "{}", row.word);
+            assert_eq!(policies().filter(|other| other.word == row.word).count(), 1, "{}", row.word);
         }
     }
 

@@ -123,6 +123,8 @@ const FILES: &[(u32, &str)] = &[
     (4, include_str!("scenarios/5-reservations-on-4-cpus.toml")),
     (4, include_str!("scenarios/3-tasks-that-never-overlap-on-4-cpus.toml")),
     (4, include_str!("scenarios/a-chain-alone-on-4-cpus.toml")),
+    (8, include_str!("scenarios/9-equal-spinners-on-8-cpus.toml")),
+    (8, include_str!("scenarios/9-reservations-on-8-cpus.toml")),
 ];
 
 /// Those of machines that are asked for.
@@ -130,6 +132,16 @@ const ASKED: &[(u32, &str, &str)] = &[
     (1, "hrtimers=off", include_str!("scenarios/fifo-on-ticks.toml")),
     (1, "hrtimers=off", include_str!("scenarios/fair-on-ticks.toml")),
     (1, "nohz=off", include_str!("scenarios/idle-with-ticks.toml")),
+    (
+        1,
+        "features=NO_WAKEUP_PREEMPTION",
+        include_str!("scenarios/slices-of-3-and-10-ms-without-wakeup-preemption.toml"),
+    ),
+    (
+        1,
+        "features=NO_RUN_TO_PARITY",
+        include_str!("scenarios/slices-of-3-and-10-ms-without-run-to-parity.toml"),
+    ),
     (4, "smt=2", include_str!("scenarios/2-spinners-on-2-cores-of-2-threads.toml")),
     (4, "smt=2", include_str!("scenarios/3-spinners-on-2-cores-of-2-threads.toml")),
     (4, "smt=2", include_str!("scenarios/periodic-on-2-cores-of-2-threads.toml")),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use surety_model::event::Comm;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
-use surety_model::workload::{POLICIES, PolicySpec, Quota, Task};
+use surety_model::workload::{PolicySpec, Quota, Task, policies};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::at_disk::AtDisk;
@@ -32,19 +32,19 @@ impl ThreadId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub usize);
 
-/// A policy by its place in [`POLICIES`]: as short as that, since every thread has it twice.
+/// A policy by its place in [`policies`]: as short as that, since every thread has it twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyPlace(u8);
 
 impl PolicyPlace {
     /// That of a word; `None`: there is no such policy.
     pub fn of(word: &str) -> Option<PolicyPlace> {
-        let place = POLICIES.iter().position(|row| row.word == word)?;
+        let place = policies().position(|row| row.word == word)?;
         u8::try_from(place).ok().map(PolicyPlace)
     }
 
     pub(crate) fn word(self) -> &'static str {
-        POLICIES[usize::from(self.0)].word
+        policies().nth(usize::from(self.0)).expect("it is the place of one").word
     }
 }
 

@@ -26,7 +26,7 @@ use crate::cpu::domains::Domains;
 use crate::cpu::hardware::{
     Cpu, GroupSpec, Hardware, Occasion, Rank, Scheduling, Sets, Thread, ThreadId, ThreadState,
 };
-use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
+use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Scheduler};
 use crate::cpu::program::{Moment, Programs, Step};
 use crate::cpu::recorder::{Kept, Recorder};
 use crate::cpu::resources::Resources;
@@ -58,7 +58,7 @@ pub struct MachineSpec {
     /// How it behaves.
     pub platform: Platform,
     /// Its schedulers, the most important first; they stand above the platform's.
-    pub schedulers: Vec<&'static SchedulerRow>,
+    pub schedulers: Vec<Scheduler>,
     /// Its CPUs by number; their count stands above the platform's.
     pub cpus: Vec<CpuId>,
     /// First instant of each CPU's grid of ticks; CPUs beyond the list have 0.

@@ -1,4 +1,4 @@
-//! [`CpuPolicy`]: what a scheduler implements, and [`SchedulerRow`]: what it is by.
+//! [`CpuPolicy`]: what a scheduler implements, and [`Scheduler`]: its row and what makes it.
 //!
 //! A scheduler owns the queues of its threads on every CPU. It knows these threads and the [`Hardware`], and no other
 //! scheduler. The machine calls it; it answers, arms timers, and asks for a new choice with [`Hardware::reschedule`].
@@ -7,22 +7,29 @@
 //! here", and hears through [`CpuPolicy::enqueued`], [`CpuPolicy::ran`] and [`CpuPolicy::unserved`]
 //! how those it serves fare. The fair server of `SCHED_DEADLINE` is built on it.
 
+use std::ops::Deref;
 use surety_model::event::JobMarker;
+
 use surety_model::reservation::Reservation;
+use surety_model::schedulers::SchedulerRow;
 use surety_units::Nanos;
 
 use crate::cpu::hardware::{Hardware, Rank, ThreadId};
 
-/// A scheduler as platforms name it.
-#[derive(Debug)]
-pub struct SchedulerRow {
-    pub word: &'static str,
-    /// The policies of the threads it schedules, by their words in a workload.
-    pub takes: &'static [&'static str],
-    /// Whether a kernel has it; what runs under one that none has is unvalidated.
-    pub is_of_kernels: bool,
+/// A scheduler of the table, or one that no table knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheduler {
+    pub row: &'static SchedulerRow,
     /// Makes it for a machine without threads, at its place there.
     pub make: SchedulerMake,
+}
+
+impl Deref for Scheduler {
+    type Target = SchedulerRow;
+
+    fn deref(&self) -> &SchedulerRow {
+        self.row
+    }
 }
 
 /// Makes a scheduler for a machine without threads, at its place there.

@@ -33,7 +33,7 @@ use crate::cpu::at_disk::AtDisk;
 use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use crate::cpu::policies;
-use crate::cpu::policy::SchedulerRow;
+use crate::cpu::policy::Scheduler;
 use crate::disk::Woken;
 
 /// A thread of a run with what it belongs to.
@@ -74,7 +74,7 @@ pub(super) struct Place {
 /// A machine ready to run a workload.
 pub(super) struct Stage {
     pub(super) machine: Machine<Jobs>,
-    pub(super) schedulers: Vec<&'static SchedulerRow>,
+    pub(super) schedulers: Vec<Scheduler>,
     pub(super) members: Vec<Member>,
     /// The machine's device of each disk, and the event of each process.
     pub(super) interrupts: Vec<usize>,
@@ -89,7 +89,7 @@ pub(super) struct Stage {
 
 impl Stage {
     /// With nobody on it yet.
-    fn new(machine: Machine<Jobs>, schedulers: Vec<&'static SchedulerRow>, events: bool) -> Stage {
+    fn new(machine: Machine<Jobs>, schedulers: Vec<Scheduler>, events: bool) -> Stage {
         Stage {
             machine,
             schedulers,
@@ -172,7 +172,7 @@ fn machine(
     ids: &[CpuId],
     groups: Vec<GroupSpec>,
     (seed, events): (u64, bool),
-) -> Result<(Machine<Jobs>, Vec<&'static SchedulerRow>), WorldError> {
+) -> Result<(Machine<Jobs>, Vec<Scheduler>), WorldError> {
     let policies =
         workload.tasks.iter().map(|task| task.policy).chain(workload.loads.iter().map(|load| load.policy));
     let schedulers = policies::for_policies(&world.platform.schedulers, policies)?;
@@ -206,11 +206,13 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
     found.extend(topology_objection(platform));
     found.extend(servers_objection(platform));
     found.extend(workload.latency_nice().filter(|_| platform.fair_version().is_none()).map(|object| {
-        let why =
-            "MuQSS has no latency nice; leave it out, or name another fair class in `class-order`".to_owned();
+        let why = format!(
+            "`{}` has no latency nice; leave it out, or name another fair class in `class-order`",
+            platform.fair_scheduler().word
+        );
         WorldError::Unsupported { world: NAME.to_owned(), object, why }
     }));
-    found.extend(groups_objection(workload).filter(|_| platform.fair_version().is_none()));
+    found.extend(groups_objection(workload, platform));
     let lacking = workload.lacking_on(platform).into_iter();
     found.extend(lacking.map(|(object, why)| WorldError::Unsupported {
         world: NAME.to_owned(),
@@ -220,12 +222,18 @@ pub(super) fn objections(workload: &Workload, platform: &Platform) -> Vec<WorldE
     found
 }
 
-/// Steps between control groups on MuQSS, which shares among threads whatever their groups: to queue a thread again would cost it its place.
-fn groups_objection(workload: &Workload) -> Option<WorldError> {
+/// Steps between control groups where no fair class of a kernel is, as on MuQSS, which shares among threads whatever their groups: to queue a thread again would cost
+/// it its place.
+fn groups_objection(workload: &Workload, platform: &Platform) -> Option<WorldError> {
+    if platform.fair_version().is_some() {
+        return None;
+    }
     let task = workload.tasks.iter().find(|task| !task.later_groups().is_empty())?;
-    let why = "MuQSS shares CPUs among threads, whatever their groups; leave `group` out of its steps, or name another fair class in \
-               `class-order`"
-        .to_owned();
+    let why = format!(
+        "`{}` shares CPUs among threads, whatever their groups; leave `group` out of its steps, or name another fair class in \
+         `class-order`",
+        platform.fair_scheduler().word
+    );
     Some(WorldError::Unsupported { world: NAME.to_owned(), object: ActivityKind::Task.path(&task.name), why })
 }
 

@@ -70,13 +70,13 @@ pub(super) fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
         reading.wrong(field.span.clone(), message, "leave one out", None);
     }
     let given = PolicyParameters { nice: nice.unwrap_or(0), slice, priority: 0, latency_nice };
-    let fair = POLICIES[0].with(given);
+    let fair = PolicySpec::fair(given);
     let Some(field) = table.field(reading, "policy") else { return fair };
     let Some(text) = field.text(reading, "a policy such as \"fifo:80\"") else { return fair };
     let (word, priority) = text.split_once(':').map_or((text, None), |(w, p)| (w, Some(p)));
     let priority = priority.map(|p| p.parse().ok().filter(|p| (1..=99).contains(p)).unwrap_or(0));
     let is_named = |row: &&PolicyRow| row.word == word && row.takes("priority") == priority.is_some();
-    let Some(row) = POLICIES.iter().find(is_named).filter(|_| priority != Some(0)) else {
+    let Some(row) = policies().find(is_named).filter(|_| priority != Some(0)) else {
         reading.wrong(field.span, format!("`{text}` is no policy"), "not known", Some(known_policies()));
         return fair;
     };
@@ -95,7 +95,7 @@ pub(super) fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
 /// Help that lists the words of all policies.
 fn known_policies() -> String {
     let number = |row: &PolicyRow| if row.takes("priority") { ":N" } else { "" };
-    let words = POLICIES.iter().map(|row| format!("{}{}", row.word, number(row)));
+    let words = policies().map(|row| format!("{}{}", row.word, number(row)));
     let mut words: Vec<String> = words.collect();
     let last = words.pop().unwrap_or_default();
     format!("use {} or {last} with N from 1 to 99", words.join(", "))

@@ -5,12 +5,12 @@ use surety_model::workload::PolicySpec;
 
 use crate::cpu::hardware::{GroupSpec, Hardware, Rank};
 use crate::cpu::policies;
-use crate::cpu::policy::{CpuPolicy, SchedulerMake, SchedulerRow};
+use crate::cpu::policy::{CpuPolicy, Scheduler, SchedulerMake};
 
 /// Which scheduler has which rank.
 pub(super) struct Ranks {
     /// By rank; none for a realtime scheduler inside the reservation of a group. These stand behind the scheduler that keeps reservations.
-    pub(super) order: Vec<Option<&'static SchedulerRow>>,
+    pub(super) order: Vec<Option<Scheduler>>,
     /// Those inside, with their reservations.
     pub(super) inside: Vec<(Rank, Reservation)>,
     /// For each group that of its realtime threads: its own, or that of a group above it.
@@ -19,9 +19,9 @@ pub(super) struct Ranks {
 
 impl Ranks {
     /// Of a machine with these schedulers, and groups, parents before children.
-    pub(super) fn new(schedulers: &[&'static SchedulerRow], groups: &[GroupSpec]) -> Ranks {
+    pub(super) fn new(schedulers: &[Scheduler], groups: &[GroupSpec]) -> Ranks {
         let mut order: Vec<_> = schedulers.iter().copied().map(Some).collect();
-        let keeps = |row: &&SchedulerRow| row.takes.contains(&PolicySpec::Deadline.word());
+        let keeps = |row: &Scheduler| row.takes.contains(&PolicySpec::Deadline.word());
         let first = schedulers.iter().position(keeps).map_or(order.len(), |rank| rank + 1);
         let (mut inside, mut inside_group) = (Vec::new(), Vec::new());
         for group in groups {
@@ -38,11 +38,8 @@ impl Ranks {
 }
 
 /// Makes them, by rank.
-pub(super) fn make(
-    order: &[Option<&'static SchedulerRow>],
-    hardware: &mut Hardware,
-) -> Vec<Box<dyn CpuPolicy>> {
-    let make = |(rank, row): (usize, &Option<&SchedulerRow>)| {
+pub(super) fn make(order: &[Option<Scheduler>], hardware: &mut Hardware) -> Vec<Box<dyn CpuPolicy>> {
+    let make = |(rank, row): (usize, &Option<Scheduler>)| {
         let make = row.map_or(policies::inside_reservation as SchedulerMake, |row| row.make);
         make(hardware, Rank(rank))
     };

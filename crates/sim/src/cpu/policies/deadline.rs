@@ -8,7 +8,7 @@
 //! `placement` is on which CPU a thread runs, `adaptive` where that is not the kernel's way, `lending` who runs on the budget of one that waits for a lock, `returning` when one that
 //! left may come back.
 
-mod adaptive;
+pub(super) mod adaptive;
 mod bandwidth;
 mod entity;
 mod lending;
@@ -30,7 +30,6 @@ use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::cpu::recorder::Kept;
 use crate::engine::Slot;
 
-pub use adaptive::adaptive;
 use bandwidth::Bandwidths;
 use entity::Entity;
 use placement::{Global, Migration};
@@ -405,6 +404,11 @@ impl Deadline {
 
 fn number(index: usize, kind: u32) -> u32 {
     u32::try_from(index).expect("fewer than 2^26 entities") << 2 | kind
+}
+
+/// Makes the scheduler, for a machine without threads.
+pub(super) fn make(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(Deadline::new(hardware, rank))
 }
 
 impl CpuPolicy for Deadline {

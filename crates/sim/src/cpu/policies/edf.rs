@@ -154,6 +154,11 @@ impl Edf {
     }
 }
 
+/// Makes the scheduler, for a machine without threads.
+pub(super) fn make(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(Edf::new(hardware, rank))
+}
+
 impl CpuPolicy for Edf {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let asked = hardware.thread(thread).asked;

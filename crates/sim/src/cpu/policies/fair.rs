@@ -14,10 +14,14 @@
 
 mod average;
 mod balance;
-mod cfs;
+pub(super) mod cfs;
 mod classes;
 mod eevdf;
-mod fair_clock;
+pub(super) mod eevdf_6_12;
+pub(super) mod eevdf_6_18;
+pub(super) mod eevdf_6_6;
+pub(super) mod eevdf_7_2;
+pub(super) mod fair_clock;
 mod moving;
 mod queue;
 mod quota;
@@ -34,10 +38,6 @@ use crate::engine::Slot;
 use balance::{Balance, Taken};
 use queue::{Entity, NEXT, Queue, Queues, Rule, WakeupPreemption};
 use quota::Quotas;
-
-pub(super) use classes::plain_6_18;
-pub use classes::{cfs, eevdf_6_6, eevdf_6_12, eevdf_6_18, eevdf_7_2};
-pub use fair_clock::cfs_2_6_23;
 
 /// The fair class.
 struct Fair<R> {
@@ -58,10 +58,9 @@ struct Fair<R> {
 }
 
 impl<R: Rule> Fair<R> {
-    /// For a machine without threads.
-    fn new(hardware: &mut Hardware, rank: Rank) -> Fair<R> {
+    /// For a machine without threads, with empty root queues.
+    fn new(hardware: &mut Hardware, rank: Rank, mut queues: R) -> Fair<R> {
         let cpus = hardware.cpus.len();
-        let mut queues = R::new(&hardware.platform, cpus);
         queues.set_times(&hardware.times);
         let base_slice = queues.base_slice;
         let group_weights: Vec<i64> = hardware.groups.iter().map(weight::of_group).collect();

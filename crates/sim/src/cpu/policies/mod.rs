@@ -1,4 +1,4 @@
-//! The schedulers there are, each in a file of its own that knows no other, and [`SCHEDULERS`], a row for each.
+//! The schedulers there are, each in a file of its own that knows no other, as the rows of [`SCHEDULERS`] have it.
 
 pub mod deadline;
 pub mod edf;
@@ -10,66 +10,31 @@ pub mod realtime;
 
 use std::collections::BTreeSet;
 
-use surety_model::workload::{POLICIES, PolicySpec};
+use surety_model::schedulers::SCHEDULERS;
+use surety_model::workload::{PolicySpec, policies};
 use surety_model::world::WorldError;
 
 use crate::cpu::hardware::{Hardware, Rank};
-use crate::cpu::policy::{CpuPolicy, SchedulerRow};
+use crate::cpu::policy::{CpuPolicy, Scheduler, SchedulerMake};
 
-/// Policies of the fair class.
-const FAIR: &[&str] = &["fair", "batch", "idle"];
+macro_rules! makers {
+    ($($make:path: $row:expr,)*) => {
+        /// How each scheduler of the table is made, in its order.
+        const MAKERS: &[SchedulerMake] = &[$($make),*];
+    };
+}
+surety_model::schedulers!(makers);
 
-/// Every scheduler. Of two that take the same policy a platform names the one it has; where it names none of those that take
-/// a policy, the first does, behind those that stand above it here. Those whose policies no kernel has take part where the platform
-/// names them or a workload uses their policy.
-pub const SCHEDULERS: &[SchedulerRow] = &[
-    SchedulerRow {
-        word: "deadline",
-        takes: &["deadline"],
-        is_of_kernels: true,
-        make: |hardware, rank| Box::new(deadline::Deadline::new(hardware, rank)),
-    },
-    SchedulerRow { word: "apedf", takes: &["deadline"], is_of_kernels: false, make: deadline::adaptive },
-    SchedulerRow {
-        word: "overcommit",
-        takes: &["overcommit"],
-        is_of_kernels: false,
-        make: |hardware, rank| Box::new(overcommit::Overcommit::new(hardware, rank)),
-    },
-    SchedulerRow {
-        word: "edf",
-        takes: &["edf"],
-        is_of_kernels: false,
-        make: |hardware, rank| Box::new(edf::Edf::new(hardware, rank)),
-    },
-    SchedulerRow {
-        word: "realtime",
-        takes: &["fifo", "rr"],
-        is_of_kernels: true,
-        make: |hardware, rank| Box::new(realtime::Realtime::new(hardware, rank)),
-    },
-    SchedulerRow {
-        word: "high",
-        takes: &["high"],
-        is_of_kernels: false,
-        make: |hardware, rank| {
-            let fair = fair::plain_6_18(hardware, rank);
-            Box::new(high::High::new(hardware, rank, fair))
-        },
-    },
-    SchedulerRow { word: "fair", takes: FAIR, is_of_kernels: true, make: fair::eevdf_6_18 },
-    SchedulerRow { word: "cfs-6.1", takes: FAIR, is_of_kernels: true, make: fair::cfs },
-    SchedulerRow { word: "cfs-2.6.23", takes: FAIR, is_of_kernels: true, make: fair::cfs_2_6_23 },
-    SchedulerRow { word: "eevdf-6.6", takes: FAIR, is_of_kernels: true, make: fair::eevdf_6_6 },
-    SchedulerRow { word: "eevdf-6.12", takes: FAIR, is_of_kernels: true, make: fair::eevdf_6_12 },
-    SchedulerRow { word: "eevdf-7.2", takes: FAIR, is_of_kernels: true, make: fair::eevdf_7_2 },
-    SchedulerRow {
-        word: "muqss",
-        takes: &["fair", "batch", "idle", "iso"],
-        is_of_kernels: false,
-        make: |hardware, rank| Box::new(muqss::Muqss::new(hardware, rank)),
-    },
-];
+/// Every scheduler.
+fn schedulers() -> impl Iterator<Item = Scheduler> {
+    SCHEDULERS.iter().zip(MAKERS).map(|(row, make)| Scheduler { row, make: *make })
+}
+
+/// `high` with the fair class of 6.18 below.
+fn high_with_fair(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    let fair = fair::eevdf_6_18::plain(hardware, rank);
+    Box::new(high::High::new(hardware, rank, fair))
+}
 
 /// The scheduler of realtime threads inside the reservation of a group.
 pub(crate) fn inside_reservation(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
@@ -81,7 +46,7 @@ pub(crate) fn inside_reservation(hardware: &mut Hardware, rank: Rank) -> Box<dyn
 ///
 /// # Errors
 /// Where a name is not in the table, or two of them take the same policy.
-pub fn in_order(words: &[String]) -> Result<Vec<&'static SchedulerRow>, WorldError> {
+pub fn in_order(words: &[String]) -> Result<Vec<Scheduler>, WorldError> {
     for_policies(words, [])
 }
 
@@ -92,15 +57,15 @@ pub fn in_order(words: &[String]) -> Result<Vec<&'static SchedulerRow>, WorldErr
 pub fn for_policies(
     words: &[String],
     used: impl IntoIterator<Item = PolicySpec>,
-) -> Result<Vec<&'static SchedulerRow>, WorldError> {
+) -> Result<Vec<Scheduler>, WorldError> {
     let mut order = named(words)?;
     let used: BTreeSet<&'static str> = used.into_iter().map(PolicySpec::word).collect();
     let is_wanted = |word: &&'static str| {
-        used.contains(word) || POLICIES.iter().any(|row| row.word == *word && !row.is_simulated())
+        used.contains(word) || policies().any(|row| row.word == *word && !row.is_simulated())
     };
-    for (place, row) in SCHEDULERS.iter().enumerate() {
-        if row.takes.iter().any(is_wanted) && taken_twice(&order, row).is_none() {
-            let is_above = |other: &&SchedulerRow| SCHEDULERS[..place].iter().any(|a| a.word == other.word);
+    for (place, row) in schedulers().enumerate() {
+        if row.takes.iter().any(is_wanted) && taken_twice(&order, &row).is_none() {
+            let is_above = |other: &Scheduler| SCHEDULERS[..place].iter().any(|a| a.word == other.word);
             let at = order.iter().rposition(is_above).map_or(0, |above| above + 1);
             order.insert(at, row);
         }
@@ -119,22 +84,22 @@ pub fn for_policies(
 }
 
 /// A policy that a scheduler takes and one of the others, too.
-fn taken_twice(order: &[&SchedulerRow], row: &SchedulerRow) -> Option<&'static str> {
+fn taken_twice(order: &[Scheduler], row: &Scheduler) -> Option<&'static str> {
     order.iter().flat_map(|other| other.takes).find(|policy| row.takes.contains(policy)).copied()
 }
 
 /// The rows of these names.
-fn named(words: &[String]) -> Result<Vec<&'static SchedulerRow>, WorldError> {
-    let mut order: Vec<&SchedulerRow> = Vec::new();
+fn named(words: &[String]) -> Result<Vec<Scheduler>, WorldError> {
+    let mut order: Vec<Scheduler> = Vec::new();
     for word in words {
-        let Some(row) = SCHEDULERS.iter().find(|row| row.word == word) else {
+        let Some(row) = schedulers().find(|row| row.word == word) else {
             let known: Vec<&str> = SCHEDULERS.iter().map(|row| row.word).collect();
             return Err(WorldError::Machine {
                 what: format!("there is no scheduler `{word}`"),
                 remedy: format!("name those of {}", known.join(", ")),
             });
         };
-        if let Some(policy) = taken_twice(&order, row) {
+        if let Some(policy) = taken_twice(&order, &row) {
             return Err(WorldError::Machine {
                 what: format!("two schedulers of the platform take the policy `{policy}`"),
                 remedy: "name one of them".to_owned(),
@@ -179,7 +144,7 @@ mod tests {
     fn every_policy_has_one_scheduler() {
         for (name, of) in PROFILES {
             let order = in_order(&of(1).schedulers).unwrap();
-            for policy in POLICIES {
+            for policy in policies() {
                 let takes = order.iter().filter(|row| row.takes.contains(&policy.word));
                 let expected = usize::from(!policy.is_simulated());
                 assert_eq!(takes.count(), expected, "{name}: {}", policy.word);

@@ -245,6 +245,11 @@ impl Muqss {
     }
 }
 
+/// Makes the scheduler, for a machine without threads.
+pub(super) fn make(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(Muqss::new(hardware, rank))
+}
+
 impl CpuPolicy for Muqss {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         self.entities.push(Entity { deadline: 0, slice: 0, place: None });

@@ -189,6 +189,11 @@ impl Overcommit {
     }
 }
 
+/// Makes the scheduler, for a machine without threads.
+pub(super) fn make(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(Overcommit::new(hardware, rank))
+}
+
 impl CpuPolicy for Overcommit {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let is_own = hardware.thread(thread).rank == self.rank;

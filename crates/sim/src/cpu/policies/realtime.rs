@@ -318,6 +318,11 @@ fn priority_of(thread: &Thread) -> usize {
     usize::from(thread.priority)
 }
 
+/// Makes the scheduler, for a machine without threads.
+pub(super) fn make(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(Realtime::new(hardware, rank))
+}
+
 impl CpuPolicy for Realtime {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         self.entities.push(Entity { place: None, slice: self.slice });

@@ -39,7 +39,7 @@ impl Migration for Adaptive {
     }
 }
 
-/// The scheduler, for a machine without threads.
-pub fn adaptive(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+/// Makes the scheduler, for a machine without threads.
+pub(in crate::cpu::policies) fn make(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
     Box::new(Deadline::migrating(hardware, rank, &Adaptive))
 }

@@ -15,8 +15,10 @@ use std::ops::{Deref, DerefMut};
 use surety_model::platform::Platform;
 use surety_model::platform::features::FairVersion;
 
-use crate::cpu::policy::Arrival;
+use crate::cpu::hardware::{Hardware, Rank};
+use crate::cpu::policy::{Arrival, CpuPolicy};
 
+use super::Fair;
 use super::balance::Search;
 use super::queue::{LAST, NEXT, Queues, Rule, SKIP, WakeupPreemption, scaled};
 use super::weight::IDLE;
@@ -67,6 +69,12 @@ impl Features {
     }
 }
 
+/// Makes the scheduler, for a machine without threads.
+pub(in crate::cpu::policies) fn make(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    let rule = Cfs::new(&hardware.platform, hardware.cpus.len());
+    Box::new(Fair::new(hardware, rank, rule))
+}
+
 impl Deref for Cfs {
     type Target = Queues;
 
@@ -82,6 +90,23 @@ impl DerefMut for Cfs {
 }
 
 impl Cfs {
+    /// Empty root queues.
+    fn new(platform: &Platform, cpus: usize) -> Cfs {
+        let queues = Queues::new(platform, cpus);
+        let granularity = queues.base_slice;
+        let version = FairVersion::of("cfs-6.1").expect("the table has it");
+        let part = if platform.has_feature(version, "GENTLE_FAIR_SLEEPERS") { 2 } else { 1 };
+        Cfs {
+            granularity,
+            idle_granularity: granularity / queues.scale(),
+            wakeup_granularity: granularity * 4 / 3,
+            credit: granularity * ENTITIES_OF_A_PERIOD / part,
+            idle_credit: granularity / part,
+            features: Features::of(platform, version),
+            queues,
+        }
+    }
+
     /// Whether a queue has as many entities as make its period longer.
     fn is_crowded(&self, queue: usize) -> bool {
         let entities = i64::try_from(self.queues.queues[queue].count).expect("fewer than 2^63 entities");
@@ -154,22 +179,6 @@ impl Cfs {
 }
 
 impl Rule for Cfs {
-    fn new(platform: &Platform, cpus: usize) -> Cfs {
-        let queues = Queues::new(platform, cpus);
-        let granularity = queues.base_slice;
-        let version = FairVersion::of("cfs-6.1").expect("the table has it");
-        let part = if platform.has_feature(version, "GENTLE_FAIR_SLEEPERS") { 2 } else { 1 };
-        Cfs {
-            granularity,
-            idle_granularity: granularity / queues.scale(),
-            wakeup_granularity: granularity * 4 / 3,
-            credit: granularity * ENTITIES_OF_A_PERIOD / part,
-            idle_credit: granularity / part,
-            features: Features::of(platform, version),
-            queues,
-        }
-    }
-
     fn search(&self) -> Search {
         self.features.search
     }

@@ -1,49 +1,36 @@
-//! The fair classes by version, as the table of schedulers makes them.
+//! The fair classes of EEVDF, as the file of each version makes its own.
 //!
-//! A version whose features nobody changes has a type of its own; 6.6, and those with other features, share one.
+//! One whose features nobody changes has a type of its own; 6.6, and those with other features, share one.
 
 use crate::cpu::hardware::{Hardware, Rank};
 use crate::cpu::policy::CpuPolicy;
 
 use super::Fair;
-use super::cfs::Cfs;
 use super::eevdf::Eevdf;
-use super::version::{Changed, V6_12, V6_18, V7_2, Version};
+use super::version::{Changed, Form, Plain};
 
-/// The fair class of 6.1: CFS.
-pub fn cfs(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    Box::new(Fair::<Cfs>::new(hardware, rank))
+/// The fair class of a version as its kernel starts, whatever that of the platform is.
+pub(super) fn plain<V: Plain + 'static>(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    let rule = Eevdf::new(&hardware.platform, hardware.cpus.len(), V::default());
+    Box::new(Fair::new(hardware, rank, rule))
 }
 
-/// The fair class of 6.6.
-pub fn eevdf_6_6(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    Box::new(Fair::<Eevdf<Changed>>::new(hardware, rank))
+/// That of a version by its form, with the features that the platform has.
+pub(super) fn changed(hardware: &mut Hardware, rank: Rank, form: Form) -> Box<dyn CpuPolicy> {
+    let version = Changed::of(form, &hardware.platform);
+    let rule = Eevdf::new(&hardware.platform, hardware.cpus.len(), version);
+    Box::new(Fair::new(hardware, rank, rule))
 }
 
-/// The fair class of 6.12.
-pub fn eevdf_6_12(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    with_features::<V6_12>(hardware, rank)
-}
-
-/// The fair class of 6.18.
-pub fn eevdf_6_18(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    with_features::<V6_18>(hardware, rank)
-}
-
-/// The fair class of 7.2.
-pub fn eevdf_7_2(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    with_features::<V7_2>(hardware, rank)
-}
-
-/// That of 6.18 as that kernel starts, whatever the fair class of the platform is.
-pub(in crate::cpu::policies) fn plain_6_18(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    Box::new(Fair::<Eevdf<V6_18>>::new(hardware, rank))
-}
-
-/// A version, with the features that the platform changes.
-fn with_features<V: Version + 'static>(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    if hardware.platform.features.is_empty() {
-        return Box::new(Fair::<Eevdf<V>>::new(hardware, rank));
+/// That of a version with the features that the platform has: of a type of its own where they are those with which its kernel starts.
+pub(super) fn make<V: Plain + 'static>(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    if !hardware.platform.features.is_empty() {
+        return changed(hardware, rank, V::FORM);
     }
-    Box::new(Fair::<Eevdf<Changed>>::new(hardware, rank))
+    debug_assert_eq!(
+        V::FORM,
+        V::FORM.with_features(&hardware.platform),
+        "the table has the features of its form"
+    );
+    plain::<V>(hardware, rank)
 }

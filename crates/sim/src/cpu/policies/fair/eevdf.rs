@@ -48,6 +48,13 @@ impl<V> DerefMut for Eevdf<V> {
 }
 
 impl<V: Version> Eevdf<V> {
+    /// Empty root queues.
+    pub(super) fn new(platform: &Platform, cpus: usize, version: V) -> Eevdf<V> {
+        let queues = Queues::new(platform, cpus);
+        let unscaled_slice = queues.base_slice / queues.scale();
+        Eevdf { queues, version, unscaled_slice }
+    }
+
     /// The queue's virtual time, V.
     #[inline]
     fn virtual_time(&self, queue: usize) -> i64 {
@@ -247,12 +254,6 @@ fn is_eligible_at(q: &Queue, (sum, load): (i64, i64), virtual_time: i64) -> bool
 }
 
 impl<V: Version> Rule for Eevdf<V> {
-    fn new(platform: &Platform, cpus: usize) -> Eevdf<V> {
-        let queues = Queues::new(platform, cpus);
-        let unscaled_slice = queues.base_slice / queues.scale();
-        Eevdf { queues, version: V::new(platform), unscaled_slice }
-    }
-
     fn has_own_slices(&self) -> bool {
         self.version.form().own_slices
     }
@@ -487,15 +488,21 @@ impl<V: Version> Rule for Eevdf<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::policies::fair::version::Changed;
+    use crate::cpu::policies::fair::eevdf_6_6;
+    use crate::cpu::policies::fair::version::{Changed, Form};
+
+    type Kernel = (fn(u32) -> Platform, Form);
+    const V6_18: Kernel = (Platform::linux_6_18, Form::USUAL);
+    const V6_6: Kernel = (Platform::linux_6_6, eevdf_6_6::FORM);
 
     const SLICE_NS: i64 = 3_000_000;
 
     /// Queues of two CPUs whose base slice is 3 ms, and on the first of them two threads, of which the first has run for 1 ms.
-    fn two_threads(of: fn(u32) -> Platform, features: &[&str]) -> Eevdf<Changed> {
+    fn two_threads((of, form): Kernel, features: &[&str]) -> Eevdf<Changed> {
         let mut platform = Platform { base_slice: surety_units::Nanos::new(SLICE_NS), ..of(2) };
         platform.set_features(features).unwrap();
-        let mut rule = Eevdf::<Changed>::new(&platform, 2);
+        let version = Changed::of(form, &platform);
+        let mut rule = Eevdf::new(&platform, 2, version);
         for entity in 0..2 {
             rule.queues.entities.push(Entity::new(UNIT, SLICE_NS, 0));
             rule.enqueue(entity, Arrival::Woken);
@@ -510,9 +517,9 @@ mod tests {
     #[test]
     fn a_deadline_goes_along_with_place_rel_deadline() {
         for (of, features, left) in [
-            (Platform::linux_6_18 as fn(u32) -> Platform, &[][..], 2_000_000),
-            (Platform::linux_6_18, &["NO_PLACE_REL_DEADLINE"], SLICE_NS),
-            (Platform::linux_6_6, &[], SLICE_NS),
+            (V6_18, &[][..], 2_000_000),
+            (V6_18, &["NO_PLACE_REL_DEADLINE"], SLICE_NS),
+            (V6_6, &[], SLICE_NS),
         ] {
             let mut rule = two_threads(of, features);
             rule.dequeue(0, false, false);
@@ -527,9 +534,7 @@ mod tests {
     /// 6.6 it stays at 1 ms. The 2 ms to its deadline are 4 in both.
     #[test]
     fn another_weight_keeps_lag_in_time_but_in_6_6() {
-        for (of, at) in
-            [(Platform::linux_6_18 as fn(u32) -> Platform, 1_500_000), (Platform::linux_6_6, 1_000_000)]
-        {
+        for (of, at) in [(V6_18, 1_500_000), (V6_6, 1_000_000)] {
             let mut rule = two_threads(of, &[]);
             rule.reweight(0, UNIT / 2);
             let e = &rule.queues.entities[0];
@@ -541,7 +546,7 @@ mod tests {
     #[test]
     fn a_latency_nice_is_a_slice() {
         let platform = Platform { base_slice: surety_units::Nanos::new(SLICE_NS), ..Platform::linux_6_18(1) };
-        let mut rule = Eevdf::<Changed>::new(&platform, 1);
+        let mut rule = Eevdf::new(&platform, 1, Changed::of(Form::USUAL, &platform));
         rule.queues.entities.push(Entity::new(UNIT, SLICE_NS, 0));
         for (latency_nice, slice) in [(-20, 34_609), (-10, 321_742), (0, SLICE_NS), (19, 204_800_000)] {
             rule.set_latency_nice(0, latency_nice);
@@ -555,7 +560,7 @@ mod tests {
         for (features, is_warm) in
             [(&["NEXT_BUDDY"][..], true), (&["NEXT_BUDDY", "NO_CACHE_HOT_BUDDY"], false), (&[], false)]
         {
-            let mut rule = two_threads(Platform::linux_6_18, features);
+            let mut rule = two_threads(V6_18, features);
             if rule.nominates() {
                 rule.nominate(0, 1);
             }

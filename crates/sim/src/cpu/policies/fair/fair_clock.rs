@@ -41,9 +41,10 @@ const WEIGHT_IDLE: i64 = 2;
 /// The latency in granularities: 20 ms and 2 ms.
 const LATENCY: i64 = 10;
 
-/// The fair class of 2.6.23.
-pub fn cfs_2_6_23(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
-    Box::new(Fair::<FairClock>::new(hardware, rank))
+/// Makes the scheduler, for a machine without threads.
+pub(in crate::cpu::policies) fn make(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    let rule = FairClock::new(&hardware.platform, hardware.cpus.len());
+    Box::new(Fair::new(hardware, rank, rule))
 }
 
 /// Queues that choose by it; `zero` of each is its fair clock.
@@ -75,6 +76,20 @@ impl DerefMut for FairClock {
 }
 
 impl FairClock {
+    /// Empty root queues.
+    fn new(platform: &Platform, cpus: usize) -> FairClock {
+        let queues = Queues::new(platform, cpus);
+        let version = FairVersion::of(SCHEDULER).expect("the table has it");
+        FairClock {
+            granularity: queues.base_slice,
+            latency: queues.base_slice * LATENCY,
+            batch_granularity: 0,
+            bonus: vec![0; cpus],
+            fair_sleepers: platform.has_feature(version, "FAIR_SLEEPERS"),
+            queues,
+        }
+    }
+
     fn clock(&self, entity: usize) -> i64 {
         self.queues.queues[self.queues.entities[entity].queue].zero
     }
@@ -162,19 +177,6 @@ impl FairClock {
 }
 
 impl Rule for FairClock {
-    fn new(platform: &Platform, cpus: usize) -> FairClock {
-        let queues = Queues::new(platform, cpus);
-        let version = FairVersion::of(SCHEDULER).expect("the table has it");
-        FairClock {
-            granularity: queues.base_slice,
-            latency: queues.base_slice * LATENCY,
-            batch_granularity: 0,
-            bonus: vec![0; cpus],
-            fair_sleepers: platform.has_feature(version, "FAIR_SLEEPERS"),
-            queues,
-        }
-    }
-
     fn set_times(&mut self, times: &Times) {
         self.latency = self.latency.min(times.latency_max.get());
         self.batch_granularity = times.batch_granularity.get();

@@ -380,9 +380,6 @@ pub(super) enum WakeupPreemption {
 /// The scheduler keeps to this: time is booked ([`Rule::account`]) before anything else happens to a queue, and what
 /// concerns an entity concerns the groups it is in, level by level, by calls of its own.
 pub(super) trait Rule: DerefMut<Target = Queues> {
-    /// Empty root queues.
-    fn new(platform: &Platform, cpus: usize) -> Self;
-
     /// Takes what it needs of the times that no platform sets.
     fn set_times(&mut self, _times: &Times) {}
 

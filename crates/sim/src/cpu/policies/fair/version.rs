@@ -1,14 +1,15 @@
-//! [`Version`]: what each kernel makes of EEVDF, and which features (`kernel/sched/features.h`) of it are on.
+//! [`Version`]: what a kernel makes of EEVDF, and which features (`kernel/sched/features.h`) of it are on. Each kernel's is a file of its own.
 //!
 //! A version with the features that it has when it starts is a type, so that nothing is asked at run time; [`Changed`] is any version
 //! with other features.
 
 use surety_model::platform::Platform;
+use surety_model::platform::features::Feature;
 
 use super::balance::Search;
 
 /// What a kernel makes of the rule.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     /// Whether a picked entity is protected for all of its slice, unless one with a shorter slice and an earlier deadline joins;
     /// else until the end of the shortest slice in the queue.
@@ -43,10 +44,11 @@ pub(super) struct Form {
 }
 
 impl Form {
-    const V6_18: Form = Form {
+    /// What most versions make of it.
+    pub(super) const USUAL: Form = Form {
         protects_whole_slice: false,
         lag_by_longest_slice: false,
-        gives_eligible_first: true,
+        gives_eligible_first: false,
         own_slices: true,
         keeps_lag_in_time: true,
         idle_gives_way: false,
@@ -65,38 +67,13 @@ impl Form {
         hrtick: false,
     };
 
-    const V6_12: Form = Form { protects_whole_slice: true, gives_eligible_first: false, ..Form::V6_18 };
-
-    /// As EEVDF came in: a nominated entity is picked only where `NEXT_BUDDY` nominates.
-    const V6_6: Form = Form {
-        own_slices: false,
-        keeps_lag_in_time: false,
-        idle_gives_way: true,
-        place_rel_deadline: false,
-        preempt_short: false,
-        pick_buddy: false,
-        delay_dequeue: false,
-        delay_zero: false,
-        ..Form::V6_12
-    };
-
-    const V7_2: Form = Form {
-        lag_by_longest_slice: true,
-        search: Search { by_rate: true, ..Search::USUAL },
-        hrtick: true,
-        ..Form::V6_18
-    };
-
-    /// That of a platform's fair class, with its features.
-    fn of(platform: &Platform) -> Form {
+    /// With the features of a platform, whose fair class has this form.
+    pub(super) fn with_features(self, platform: &Platform) -> Form {
         let version = platform.fair_version().expect("its scheduler is a version of the fair class");
-        let form = match version.scheduler {
-            "eevdf-6.6" => Form::V6_6,
-            "eevdf-6.12" => Form::V6_12,
-            "eevdf-7.2" => Form::V7_2,
-            _ => Form::V6_18,
-        };
         let has = |name: &str| platform.has_feature(version, name);
+        // Without this feature, those are picked that the other nominates.
+        let picks = |feature: &Feature| feature.name == "PICK_BUDDY";
+        let pick_buddy = if version.features.iter().any(picks) { "PICK_BUDDY" } else { "NEXT_BUDDY" };
         Form {
             search: Search::of(platform, version),
             place_lag: has("PLACE_LAG"),
@@ -105,86 +82,48 @@ impl Form {
             run_to_parity: has("RUN_TO_PARITY"),
             preempt_short: has("PREEMPT_SHORT"),
             next_buddy: has("NEXT_BUDDY"),
-            pick_buddy: has(if version.scheduler == "eevdf-6.6" { "NEXT_BUDDY" } else { "PICK_BUDDY" }),
+            pick_buddy: has(pick_buddy),
             cache_hot_buddy: has("CACHE_HOT_BUDDY"),
             delay_dequeue: has("DELAY_DEQUEUE"),
             delay_zero: has("DELAY_ZERO"),
             wakeup_preemption: has("WAKEUP_PREEMPTION"),
             hrtick: has("HRTICK"),
-            ..form
+            ..self
         }
     }
 }
 
 /// Where a rule learns its form.
 pub(super) trait Version {
-    /// Of a platform with this fair class.
-    fn new(platform: &Platform) -> Self;
-
     fn form(&self) -> Form;
 }
 
-macro_rules! versions {
-    ($($(#[$about:meta])* $name:ident)*) => {$(
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug)]
-        pub(super) struct $name;
-
-        impl Version for $name {
-            fn new(_platform: &Platform) -> $name {
-                $name
-            }
-
-            #[inline(always)]
-            fn form(&self) -> Form {
-                Form::$name
-            }
-        }
-    )*};
+/// A version as its kernel starts.
+pub(super) trait Plain: Default {
+    const FORM: Form;
 }
 
-versions! {
-    /// 6.12.
-    V6_12
-    /// 6.18.
-    V6_18
-    /// 7.2.
-    V7_2
+impl<V: Plain> Version for V {
+    #[inline(always)]
+    fn form(&self) -> Form {
+        V::FORM
+    }
 }
 
 /// Any version, as a platform has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Changed(Form);
 
-impl Version for Changed {
-    fn new(platform: &Platform) -> Changed {
-        Changed(Form::of(platform))
-    }
-
-    #[inline]
-    fn form(&self) -> Form {
-        self.0
+impl Changed {
+    /// That of a platform whose fair class has this form where no feature is changed.
+    pub(super) fn of(form: Form, platform: &Platform) -> Changed {
+        Changed(form.with_features(platform))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use surety_model::platform::features::FAIR_VERSIONS;
-
-    /// The names of the table and the fields here say the same of each version as it starts.
-    #[test]
-    fn a_version_without_changes_is_its_type() {
-        for (scheduler, form) in [
-            ("fair", Form::V6_18),
-            ("eevdf-6.12", Form::V6_12),
-            ("eevdf-6.6", Form::V6_6),
-            ("eevdf-7.2", Form::V7_2),
-        ] {
-            assert!(FAIR_VERSIONS.iter().any(|version| version.scheduler == scheduler));
-            let schedulers = vec!["deadline".to_owned(), scheduler.to_owned()];
-            let platform = Platform { schedulers, ..Platform::linux_6_18(2) };
-            assert_eq!(format!("{:?}", Form::of(&platform)), format!("{form:?}"), "{scheduler}");
-        }
+impl Version for Changed {
+    #[inline]
+    fn form(&self) -> Form {
+        self.0
     }
 }

@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Platform;
-
 /// What CPUs share whose numbers follow each other: each `smt` of them a core, each `llc` a last-level cache, and as many as are in one of
 /// `nodes` alike parts a NUMA node. All nodes are as far from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,20 +53,6 @@ impl Topology {
             }
         }
         Ok(())
-    }
-}
-
-impl Platform {
-    /// Why its CPUs cannot share things as its topology says, and what to change.
-    pub fn topology_objection(&self) -> Option<String> {
-        let topology = self.topology?;
-        if self.root_domains.len() > 1 {
-            return Some(
-                "several root domains, whose CPUs may share in different ways, have no topology: leave the topology out, or say `cpus=N`"
-                    .to_owned(),
-            );
-        }
-        topology.check(self.cpus).err()
     }
 }
 
