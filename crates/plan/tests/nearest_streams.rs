@@ -45,7 +45,7 @@ fn typed(text: &str, refusal: &Refusal, offered: &str) -> String {
         return with_key(text, &section, "promise", Some(&format!("'response <= {limit}'")));
     }
     if let Some(words) = offered.strip_suffix(" of disk d") {
-        return with_key(text, "[disk.d]", "best-effort", Some(words.split_once(" = ").unwrap().1));
+        return with_key(text, "[disk.d]", "best-effort", words.split_once(" = ").map(|(_, value)| value));
     }
     if offered == "`best-effort` of disk d left out" {
         return with_key(text, "[disk.d]", "best-effort", None);

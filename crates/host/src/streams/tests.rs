@@ -26,6 +26,7 @@ fn stream() -> Stream {
         batch: None,
         overlap: false,
         bound: None,
+        admitted: false,
         mode: BatchMode::default(),
         promises: ["late == 0", "dropped == 0", "rate >= 9kB/s", "lost == 0"]
             .map(|text| Promise::parse(text).unwrap())

@@ -55,6 +55,7 @@ fn section(&(rate, batch, jitter, more): &Drawn) -> Section {
         batch: Some(Bytes(batch * PAGE)),
         overlap: false,
         bound: None,
+        admitted: false,
         mode: BatchMode::Steady,
         promises: Vec::new(),
     }
