@@ -65,7 +65,12 @@ impl Form {
         hrtick: false,
     };
 
-    const V6_12: Form = Form { protects_whole_slice: true, gives_eligible_first: false, ..Form::V6_18 };
+    const V6_12: Form = Form {
+        protects_whole_slice: true,
+        gives_eligible_first: false,
+        search: Search { sees_left: true, ..Search::USUAL },
+        ..Form::V6_18
+    };
 
     /// As EEVDF came in: a nominated entity is picked only where `NEXT_BUDDY` nominates.
     const V6_6: Form = Form {
@@ -77,6 +82,7 @@ impl Form {
         pick_buddy: false,
         delay_dequeue: false,
         delay_zero: false,
+        search: Search::USUAL,
         ..Form::V6_12
     };
 
