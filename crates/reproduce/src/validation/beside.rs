@@ -23,6 +23,8 @@ pub enum Beside {
     Chance { seed: u64 },
     /// A period of realtime throttling lasts already and ends then ([`Platform::realtime_period_left`]).
     Period { left_ms: u32 },
+    /// The threads of a traced run begin so late: one of its own every 100 ms, and on another CPU the one that keeps the trace every 250.
+    Traced { own_ms: u32, trace_ms: u32 },
     /// The workload reads otherwise in one place.
     Reads { here: &'static str, there: &'static str },
 }
@@ -38,6 +40,10 @@ impl Beside {
         let text = match self {
             Beside::Kernel { period_us, work_us } => beside(period_us, work_us, "fair"),
             Beside::Stolen { period_us, work_us } => beside(period_us, work_us, "fifo:99"),
+            Beside::Traced { own_ms, trace_ms } => format!(
+                "{text}\n[[task]]\nname = \"zz-own\"\nperiod = \"100060us\"\nstart = \"{own_ms}ms\"\nwork = \"92us\"\ncpus = \"0\"\n\
+                 [[task]]\nname = \"zz-trace\"\nperiod = \"250100us\"\nstart = \"{trace_ms}ms\"\nwork = \"160us\"\ncpus = \"1\"\n"
+            ),
             Beside::Reads { here, there } => text.replacen(here, there, 1),
             Beside::IdleTicks
             | Beside::Later { .. }
@@ -62,7 +68,11 @@ impl Beside {
             Beside::Period { left_ms } => {
                 machine.realtime_period_left = Some(Nanos::from_millis(left_ms.into()));
             }
-            Beside::Kernel { .. } | Beside::Stolen { .. } | Beside::Later { .. } | Beside::Reads { .. } => {}
+            Beside::Kernel { .. }
+            | Beside::Stolen { .. }
+            | Beside::Traced { .. }
+            | Beside::Later { .. }
+            | Beside::Reads { .. } => {}
         }
         machine
     }

@@ -8,9 +8,11 @@
 //! Others are shown otherwise: on a machine whose CPUs that go idle have one more tick, or whose wake-ups or ticks take other times; by a window
 //! that begins later, by a workload that reads otherwise in one place, or with ticks of several CPUs whose order is chance (400 seeds were tried).
 
+mod placed;
 mod table;
 
 use super::{Beside, Row};
+use placed::PLACED;
 use table::CAUSES;
 
 /// A cause, and what it explains: scenarios, the beginning of a kernel's word, an activity, and the beginnings of figures' words; what is
@@ -25,6 +27,10 @@ pub(super) struct Cause {
     figures: &'static [&'static str],
 }
 
+fn all() -> impl Iterator<Item = &'static Cause> {
+    CAUSES.iter().chain(&PLACED)
+}
+
 /// Why a figure may be outside.
 pub(super) fn cause(scenario: &str, kernel: &str, activity: &str, figure: &str) -> Option<&'static Cause> {
     let fits = |cause: &&Cause| {
@@ -33,7 +39,7 @@ pub(super) fn cause(scenario: &str, kernel: &str, activity: &str, figure: &str) 
             && (cause.activity.is_empty() || cause.activity == activity)
             && (cause.figures.is_empty() || cause.figures.iter().any(|begin| figure.starts_with(begin)))
     };
-    CAUSES.iter().find(fits)
+    all().find(fits)
 }
 
 /// The causes of scenarios and kernels among the rows that excuse none of them.
@@ -46,7 +52,7 @@ pub fn without_use(rows: &[Row]) -> Vec<String> {
         let found = cause(&row.scenario, &row.kernel, &row.activity, row.figure);
         !row.agrees() && found.is_some_and(|found| std::ptr::eq(found, of))
     };
-    let idle = CAUSES.iter().filter(|cause| {
+    let idle = all().filter(|cause| {
         rows.iter().any(|row| is_of(cause, row)) && !rows.iter().any(|row| excuses(cause, row))
     });
     idle.map(|cause| format!("{} on {}*: {}", cause.scenarios.join(", "), cause.kernel, cause.why)).collect()
@@ -60,7 +66,7 @@ mod tests {
     #[test]
     fn every_cause_is_of_scenarios_that_there_are() {
         let titles: Vec<String> = scenarios().into_iter().map(|scenario| scenario.title).collect();
-        for name in CAUSES.iter().flat_map(|cause| cause.scenarios) {
+        for name in all().flat_map(|cause| cause.scenarios) {
             assert!(titles.iter().any(|title| title == name), "{name}");
         }
     }

@@ -8,7 +8,7 @@ const fn every(period_us: u32, work_us: u32) -> Option<Beside> {
 }
 
 /// What is chance is drawn with another seed.
-const fn chance(seed: u64) -> Option<Beside> {
+pub(super) const fn chance(seed: u64) -> Option<Beside> {
     Some(Beside::Chance { seed })
 }
 
@@ -41,7 +41,7 @@ const THROTTLED: &str = "a period of realtime throttling (one timer for all CPUs
                          the throttled CPU takes it, 10 %: simulated with the start moved through the period in steps of 20 ms 5.2 to 10.7 %, 9.4 with a period that \
                          ends at 360 ms, which is shown. Where it ended in these runs was not recorded";
 
-const CHANCE: &str = "virtual CPUs take turns, so on a tick of all of them which one reads `jiffies` before the CPU that counts them has done so changes from tick to \
+pub(super) const CHANCE: &str = "virtual CPUs take turns, so on a tick of all of them which one reads `jiffies` before the CPU that counts them has done so changes from tick to \
                       tick: it finds its balancing not due yet then and balances 4 ms later (`sched_balance_trigger`). Which threads share a CPU, and which CPU a \
                       fair server acts on, goes by that; without it balancing has a rhythm that lasts, as here. Shown is one of 400 seeds of a coin for each tick";
 

@@ -253,13 +253,25 @@ impl<R: Rule> Fair<R> {
             let entity = self.queues.pick(queue)?;
             let picked = &self.queues.entities[entity];
             if picked.delayed {
+                let thread = picked.thread;
                 self.quit(hardware, entity, true, false);
+                self.let_go_of(hardware, thread);
                 queue = cpu;
             } else if let Some(owned) = picked.owns {
                 queue = owned;
             } else {
                 return picked.thread;
             }
+        }
+    }
+
+    /// A thread that was left in its queue has gone from it.
+    fn let_go_of(&mut self, hardware: &Hardware, thread: Option<ThreadId>) {
+        if self.cpus == 1 {
+            return;
+        }
+        if let Some(thread) = thread.filter(|thread| !self.is_held(self.of_thread[thread.index()])) {
+            self.balance.leaves(hardware, thread, false, self.load_beside(thread));
         }
     }
 
@@ -382,7 +394,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let is_held = self.cpus > 1 && self.is_held(entity);
         self.quit(hardware, entity, departure != Departure::Changes, departure == Departure::Sleeps);
         if self.cpus > 1 && !is_held {
-            self.balance.leaves(hardware, thread, self.load_beside(thread));
+            let is_left = self.queues.entities[entity].delayed;
+            self.balance.leaves(hardware, thread, is_left, self.load_beside(thread));
         }
         self.time_slice_unless_timed(hardware, cpu);
     }
@@ -391,6 +404,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let entity = self.of_thread[thread.index()];
         if self.queues.entities[entity].queued {
             self.quit(hardware, entity, true, false);
+            self.let_go_of(hardware, Some(thread));
         }
     }
 

@@ -14,6 +14,8 @@
 //!   spare when its load, halved each time that nothing fitted, is at most that wanted: so three equal threads on two CPUs take turns.
 //!   In 6.18 and 7.2 a busy CPU takes one that is not eligible only when balancing failed.
 //!
+//! - A sleeper that EEVDF leaves in its queue loads the CPU until it is let go (`set_delayed`), and may go to another one with it. In 6.12 it counts as
+//!   one of the CPU's threads; from 6.14 on only as one for which the CPU is not idle (`h_nr_runnable`).
 //! - Where nothing that waits may be taken, the running thread is stopped and taken: if it is the only one of a CPU to which more important
 //!   ones leave little, for an idle CPU with 17 % more; or after three failures (`need_active_balance`, `active_load_balance_cpu_stop`).
 //!
@@ -76,6 +78,7 @@ pub(super) struct Balance {
     /// CPUs that a woken thread looks at, and whether that changes.
     scanned: u64,
     scans_by_use: bool,
+    sees_left: bool,
     /// Whether some CPU had several threads when somebody last saw all of them, or has got another since (`rd->overloaded`).
     is_overloaded: bool,
     /// How many times a thread has joined a queue or left a CPU.
@@ -87,15 +90,16 @@ pub(super) struct Balance {
 /// A CPU and its domains.
 #[derive(Clone, Debug)]
 struct CpuState {
-    /// Threads that want it, the running one included, in no order.
+    /// Threads in its queue, the running one included, in no order.
     wanting: Vec<ThreadId>,
-    /// How many of them are of `SCHED_IDLE`.
+    /// How many of them are of `SCHED_IDLE`, and how many sleep and were left there.
     idlers: usize,
+    left: usize,
     /// Sum of the weights of those in no group.
     load: Average,
     /// Whether any wants it; known where there is a session.
     wanted: Average,
-    /// How many want it.
+    /// How many want it and do not sleep.
     runnable: Average,
     /// Whether one runs.
     used: Average,
@@ -142,12 +146,16 @@ struct ThreadState {
     group: Option<usize>,
     /// The CPU whose averages it is in.
     home: usize,
-    /// Its place among those that want it.
+    /// Its place among those that want it, and whether it counts there as of `SCHED_IDLE`.
     place: usize,
+    is_idler: bool,
+    /// Whether it sleeps and was left in the queue.
+    is_left: bool,
     /// The order in which threads joined or were run.
     stamp: u64,
-    /// Whether it wants a CPU, and whether it has one.
+    /// Whether it is in a queue, whether it wants a CPU, and whether it has one.
     queued: Average,
+    awake: Average,
     used: Average,
     left_at: Option<Nanos>,
     /// The CPU before its last one.
@@ -163,16 +171,20 @@ pub(super) struct Search {
     pub(super) by_chance: bool,
     /// Whether a woken thread looks at fewer CPUs the more of them are in use (`SIS_UTIL`).
     pub(super) by_use: bool,
+    /// Whether sleepers that are left in a queue count as threads that want the CPU: from 6.14 on they do not (`h_nr_runnable`), and go with others'
+    /// load alone.
+    pub(super) sees_left: bool,
 }
 
 impl Search {
     /// With a die, and by use.
-    pub(super) const USUAL: Search = Search { by_rate: false, by_chance: true, by_use: true };
+    pub(super) const USUAL: Search =
+        Search { by_rate: false, by_chance: true, by_use: true, sees_left: false };
 
-    /// That of a platform whose fair class is this version.
-    pub(super) fn of(platform: &Platform, version: &FairVersion) -> Search {
+    /// With the features of a platform whose fair class is this version.
+    pub(super) fn with_features(self, platform: &Platform, version: &FairVersion) -> Search {
         let has = |name: &str| platform.has_feature(version, name);
-        Search { by_rate: has("NI_RATE"), by_chance: has("NI_RANDOM"), by_use: has("SIS_UTIL") }
+        Search { by_rate: has("NI_RATE"), by_chance: has("NI_RANDOM"), by_use: has("SIS_UTIL"), ..self }
     }
 }
 
@@ -201,6 +213,7 @@ impl Balance {
         let state = |cpu: usize| CpuState {
             wanting: Vec::new(),
             idlers: 0,
+            left: 0,
             load: Average::default(),
             wanted: Average::default(),
             runnable: Average::default(),
@@ -226,6 +239,7 @@ impl Balance {
             bounds: Bounds::new(cpus),
             scanned: cpus as u64,
             scans_by_use: search.by_use,
+            sees_left: search.sees_left,
             is_overloaded: false,
             stamps: 0,
             levels,
@@ -240,9 +254,19 @@ impl Balance {
         let (now, cpu, group) = (hardware.now(), hardware.thread(thread).cpu, hardware.thread(thread).group);
         let mut queued = Average::default();
         queued.always(now, 1);
-        let used = Average::default();
-        let (place, stamp, left_at) = (0, 0, None);
-        self.threads.push(ThreadState { group, home: cpu, place, stamp, queued, used, left_at, before: cpu });
+        self.threads.push(ThreadState {
+            group,
+            home: cpu,
+            place: 0,
+            is_idler: false,
+            is_left: false,
+            stamp: 0,
+            queued,
+            awake: queued,
+            used: Average::default(),
+            left_at: None,
+            before: cpu,
+        });
     }
 
     /// A thread of the scheduler `of`, or nothing, has run on a CPU for `ran`.
@@ -271,7 +295,7 @@ impl Balance {
             } else {
                 from.load.hand_over(&mut to.load, &mut state.queued, own.unsigned_abs(), now);
             }
-            from.runnable.hand_over(&mut to.runnable, &mut state.queued, 1, now);
+            from.runnable.hand_over(&mut to.runnable, &mut state.awake, 1, now);
             from.used.hand_over(&mut to.used, &mut state.used, 1, now);
             if self.session.is_some() {
                 session::moves(from, to, &state.queued, now);
@@ -282,14 +306,21 @@ impl Balance {
             self.regroup(hardware, thread, own);
         }
         let state = &mut self.threads[thread.index()];
+        state.queued.step(now, 1);
+        state.awake.step(now, 1);
+        if std::mem::take(&mut state.is_left) {
+            let group = state.group;
+            self.cpus[cpu].left -= 1;
+            return self.count((group, cpu), load, now);
+        }
         self.stamps += 1;
         state.stamp = self.stamps;
-        state.queued.step(now, 1);
         self.comes(hardware, cpu);
         let (state, of) = (&mut self.threads[thread.index()], &mut self.cpus[cpu]);
         state.place = of.wanting.len();
+        state.is_idler = is_idler(hardware, thread);
         of.wanting.push(thread);
-        of.idlers += usize::from(is_idler(hardware, thread));
+        of.idlers += usize::from(state.is_idler);
         let group = state.group;
         if let Some(shares) = &mut self.shares {
             shares.wants((group, cpu), true, now);
@@ -313,17 +344,24 @@ impl Balance {
         self.bounds.change(cpu);
     }
 
-    /// A thread no longer wants its CPU, where those of its group have this weight without it.
-    pub(super) fn leaves(&mut self, hardware: &Hardware, thread: ThreadId, load: i64) {
+    /// A thread no longer wants its CPU, where those of its group in the queue have this weight then. One that is left in the queue loads it
+    /// until it leaves once more.
+    pub(super) fn leaves(&mut self, hardware: &Hardware, thread: ThreadId, is_left: bool, load: i64) {
         if self.cpus.is_empty() {
             return;
         }
         let (now, cpu) = (hardware.now(), hardware.thread(thread).cpu);
         let state = &mut self.threads[thread.index()];
-        state.queued.step(now, 0);
+        state.queued.step(now, u64::from(is_left));
+        state.awake.step(now, 0);
         let (group, place, of) = (state.group, state.place, &mut self.cpus[cpu]);
+        of.left -= usize::from(std::mem::replace(&mut state.is_left, is_left));
+        if is_left {
+            of.left += 1;
+            return self.count((group, cpu), load, now);
+        }
         of.wanting.swap_remove(place);
-        of.idlers -= usize::from(is_idler(hardware, thread));
+        of.idlers -= usize::from(state.is_idler);
         if let Some(moved) = of.wanting.get(place) {
             self.threads[moved.index()].place = place;
         }
@@ -350,7 +388,7 @@ impl Balance {
             Some((shares, group)) => shares.step((group, cpu), load, now),
             None => state.load.step(now, load),
         }
-        state.runnable.step(now, wanting as u64);
+        state.runnable.step(now, (wanting - state.left) as u64);
         let was_wanted = self.by_one.contains(cpu) || self.by_several.contains(cpu);
         self.wanted_cpus = self.wanted_cpus + usize::from(wanting > 0) - usize::from(was_wanted);
         self.by_one.set(cpu, wanting == 1);
@@ -410,6 +448,13 @@ impl Balance {
     /// Idle CPUs that no thread wants, the lowest first.
     fn idle(&self, hardware: &Hardware) -> impl Iterator<Item = usize> {
         hardware.idle_cpus().filter(|cpu| self.cpus[*cpu].wanting.is_empty())
+    }
+
+    /// How many fair threads balancing sees on a CPU (`h_nr_queued`, later `h_nr_runnable`).
+    #[inline]
+    fn fair(&self, cpu: usize) -> usize {
+        let state = &self.cpus[cpu];
+        state.wanting.len() - if self.sees_left { 0 } else { state.left }
     }
 
     /// How many threads of a CPU wait and will not run when it chooses.

@@ -64,7 +64,7 @@ impl Features {
             wakeup_preemption: has("WAKEUP_PREEMPTION"),
             alt_period: has("ALT_PERIOD"),
             base_slice: has("BASE_SLICE"),
-            search: Search::of(platform, version),
+            search: Search::USUAL.with_features(platform, version),
         }
     }
 }

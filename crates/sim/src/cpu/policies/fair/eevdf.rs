@@ -348,6 +348,10 @@ impl<V: Version> Rule for Eevdf<V> {
             self.queues.entities[entity].delayed = true;
             return false;
         }
+        if !sleeps && !self.version.form().lag_by_longest_slice {
+            // A sleeper that goes to another queue is forgiven nothing yet (`finish_delayed_dequeue_entity`).
+            self.queues.entities[entity].delayed = false;
+        }
         self.update_lag(entity);
         if !self.queues.is_current(entity) {
             self.stop_waiting(entity);

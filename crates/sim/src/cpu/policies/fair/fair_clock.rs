@@ -183,7 +183,7 @@ impl Rule for FairClock {
     }
 
     fn search(&self) -> Search {
-        Search { by_rate: false, by_chance: false, by_use: false }
+        Search { by_rate: false, by_chance: false, by_use: false, sees_left: false }
     }
 
     fn wakeup_preemption(&self) -> WakeupPreemption {

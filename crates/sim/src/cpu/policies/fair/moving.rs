@@ -7,20 +7,25 @@ use crate::cpu::hardware::{Hardware, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy};
 
 impl<R: Rule> Fair<R> {
-    /// A thread that waits goes to another CPU.
+    /// A thread that waits goes to another CPU; one that sleeps and was left in the queue is left in the other one.
     pub(super) fn move_to(&mut self, hardware: &mut Hardware, thread: ThreadId, to: usize) {
         let entity = self.of_thread[thread.index()];
+        let is_left = self.queues.entities[entity].delayed;
         self.quit(hardware, entity, false, false);
         if !self.is_held(entity) {
-            self.balance.leaves(hardware, thread, self.load_beside(thread));
+            self.balance.leaves(hardware, thread, false, self.load_beside(thread));
         }
         hardware.move_waiting(thread, to);
         self.queues.move_to(entity, queue_of(self.cpus, hardware.thread(thread).group, to));
         self.join(hardware, entity, Arrival::Changed);
+        self.queues.entities[entity].delayed = is_left;
         if self.is_held(entity) {
             return;
         }
         self.balance.joins(hardware, thread, self.weight_of(thread), self.load_beside(thread));
+        if is_left {
+            self.balance.leaves(hardware, thread, true, self.load_beside(thread));
+        }
         match hardware.current_of(to, self.rank) {
             Some(current) => self.wakeup_preempt(hardware, to, current, thread),
             None if hardware.current(to).is_none() => hardware.reschedule(to),

@@ -295,15 +295,16 @@ impl<R: Rule> Fair<R> {
         let inside: Vec<_> = (self.of_thread.iter().copied())
             .filter(|entity| self.queues.is_below(self.queues.entities[*entity].queue, queue))
             .map(|entity| &self.queues.entities[entity])
-            .filter(|e| e.queued && !e.delayed && !self.queues.queues[e.queue].is_held())
-            .filter_map(|e| e.thread)
+            .filter(|e| e.queued && !self.queues.queues[e.queue].is_held())
+            .filter_map(|e| Some((e.thread?, e.delayed)))
             .collect();
-        for thread in inside {
-            match wanted {
-                true => {
-                    self.balance.joins(hardware, thread, self.weight_of(thread), self.load_beside(thread))
-                }
-                false => self.balance.leaves(hardware, thread, self.load_beside(thread)),
+        for (thread, is_left) in inside {
+            let load = self.load_beside(thread);
+            if wanted {
+                self.balance.joins(hardware, thread, self.weight_of(thread), load);
+            }
+            if is_left || !wanted {
+                self.balance.leaves(hardware, thread, is_left && wanted, load);
             }
         }
     }

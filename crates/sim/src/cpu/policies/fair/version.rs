@@ -75,7 +75,7 @@ impl Form {
         let picks = |feature: &Feature| feature.name == "PICK_BUDDY";
         let pick_buddy = if version.features.iter().any(picks) { "PICK_BUDDY" } else { "NEXT_BUDDY" };
         Form {
-            search: Search::of(platform, version),
+            search: self.search.with_features(platform, version),
             place_lag: has("PLACE_LAG"),
             place_deadline_initial: has("PLACE_DEADLINE_INITIAL"),
             place_rel_deadline: has("PLACE_REL_DEADLINE"),

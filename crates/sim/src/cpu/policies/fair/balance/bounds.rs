@@ -72,12 +72,12 @@ impl Balance {
         }
         while let Some(cpu) = self.bounds.changed.pop() {
             let runs = &hardware.sets.by_rank()[self.rank.0];
-            let most = match self.cpus[cpu].wanting.len() {
+            let most = match self.fair(cpu) {
                 0 => NOTHING,
                 // A fair thread that runs there is one of them: when it does no more, the CPU has changed.
                 fair => {
-                    let others = usize::from(!runs.contains(cpu));
-                    figure(self.at_most(cpu, (fair, fair + others), at))
+                    let all = self.cpus[cpu].wanting.len() + usize::from(!runs.contains(cpu));
+                    figure(self.at_most(cpu, (fair, all), at))
                 }
             };
             self.bounds.ranking.set(cpu, most);

@@ -49,9 +49,9 @@ impl Balance {
         ticks_of(hardware) >= state.balanced + ticks.clamp(1, self.longest(hardware))
     }
 
-    /// Ticks after which any CPU looks (`max_load_balance_interval`).
+    /// Ticks after which any CPU looks (`max_load_balance_interval`): by the CPUs that were online when the last one started.
     pub(super) fn longest(&self, hardware: &Hardware) -> u64 {
-        in_ticks(hardware, 100 * self.cpus.len() as u64).max(1)
+        in_ticks(hardware, 100 * (self.cpus.len() as u64 - 1).max(1)).max(1)
     }
 
     /// Whether the tick of a busy CPU has something to balance, there or on an idle one.
@@ -91,7 +91,7 @@ impl Balance {
 
     /// Whether a busy CPU has idle ones balance.
     fn kicks(&self, hardware: &Hardware, cpu: usize) -> bool {
-        let fair = self.cpus[cpu].wanting.len();
+        let fair = self.fair(cpu);
         self.spare(hardware, cpu) > 0
             || fair > 0 && is_reduced(self.cpus[cpu].capacity)
             || self.has_busy_neighbour(hardware, cpu)

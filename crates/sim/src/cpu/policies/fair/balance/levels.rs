@@ -259,13 +259,12 @@ impl Balance {
     /// A CPU with all its averages, also where it is idle.
     pub(super) fn figures(&self, hardware: &Hardware, cpu: usize, totals: &Totals) -> Seen {
         let (at, state) = (Instant::new(hardware.now()), &self.cpus[cpu]);
-        let fair = state.wanting.len();
         Seen {
             load: self.load(cpu, at, totals),
             runnable: state.runnable.at(at, CAPACITY),
             used: state.used.at(at, CAPACITY),
-            fair,
-            all: fair + usize::from(self.runs_other(hardware, cpu)),
+            fair: self.fair(cpu),
+            all: state.wanting.len() + usize::from(self.runs_other(hardware, cpu)),
             capacity: state.capacity,
         }
     }

@@ -18,8 +18,8 @@ impl Balance {
     #[inline]
     fn seen_without_load(&self, hardware: &Hardware, cpu: usize, at: Instant) -> Seen {
         let state = &self.cpus[cpu];
-        let fair = state.wanting.len();
-        let all = fair + usize::from(self.runs_other(hardware, cpu));
+        let fair = self.fair(cpu);
+        let all = state.wanting.len() + usize::from(self.runs_other(hardware, cpu));
         if all == 0 {
             // Its averages say nothing then.
             return Seen::empty(state.capacity);
@@ -38,7 +38,7 @@ impl Balance {
         let at = Instant::new(hardware.now());
         let totals = self.totals(at);
         let exact = |other: usize| {
-            if other == cpu || left_out.contains(&other) || self.cpus[other].wanting.is_empty() {
+            if other == cpu || left_out.contains(&other) || self.fair(other) == 0 {
                 return None;
             }
             let seen = self.seen_without_load(hardware, other, at);

@@ -100,10 +100,14 @@ impl Balance {
         }
         let (now, patience) = (hardware.now(), self.patience(to, level));
         let keeps_warm = !patience.in_core && !patience.is_over();
+        let takes_left = self.sees_left || matches!(amount, Amount::Load(_));
         let stays = |thread: ThreadId| {
-            let left_at = self.threads[thread.index()].left_at;
-            let is_warm = left_at.is_some_and(|at| now - at < WARM) && keeps_warm;
-            hardware.current(from) == Some(thread) || !hardware.thread(thread).may_run_on(to) || is_warm
+            let state = &self.threads[thread.index()];
+            let is_warm = state.left_at.is_some_and(|at| now - at < WARM) && keeps_warm && !state.is_idler;
+            hardware.current(from) == Some(thread)
+                || !hardware.thread(thread).may_run_on(to)
+                || is_warm
+                || state.is_left && !takes_left
         };
         let stamp = |thread: &ThreadId| self.threads[thread.index()].stamp;
         let wanting = &self.cpus[from].wanting;
