@@ -30,8 +30,10 @@ pub(crate) struct Feed<'a> {
     contract: &'a Contract,
     source: Source,
     past: Past,
-    /// The stream is not where it says: a read failed.
+    /// The stream is not where it says: a read failed, or the file is another one than what is ahead.
     is_lost: bool,
+    /// Bytes of the file, when it was read last.
+    size: u64,
     pub(crate) jumps: u64,
     /// Bytes that were given.
     pub(crate) bytes: u64,
@@ -61,6 +63,7 @@ impl<'a> Feed<'a> {
             source: Source::Unopened,
             past,
             is_lost: false,
+            size: 0,
             jumps: 0,
             bytes: 0,
         }
@@ -120,11 +123,28 @@ impl<'a> Feed<'a> {
         is_called_off: &dyn Fn() -> bool,
     ) -> Result<usize, i32> {
         let count = match self.source {
-            Source::Stream(_) => self.stream(offset, into, is_called_off)?,
+            Source::Stream(_) => {
+                let size = self.size_now()?;
+                let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
+                let until = left.min(into.len());
+                if until == 0 { 0 } else { self.stream(offset, &mut into[..until], is_called_off)? }
+            }
             _ => self.file.read_at(into, offset).map_err(|error| error.raw_os_error().unwrap_or(BROKEN))?,
         };
         self.bytes += count as u64;
         Ok(count)
+    }
+
+    /// Bytes of the file now. Where it was made shorter, nothing that was fetched before is read any more: what is written behind its new end is something else.
+    fn size_now(&mut self) -> Result<u64, i32> {
+        let metadata = self.file.metadata().map_err(|error| error.raw_os_error().unwrap_or(BROKEN))?;
+        let size = metadata.len();
+        if size < self.size {
+            self.is_lost = true;
+            self.past.forget();
+        }
+        self.size = size;
+        Ok(size)
     }
 
     fn stream(
@@ -134,7 +154,7 @@ impl<'a> Feed<'a> {
         is_called_off: &dyn Fn() -> bool,
     ) -> Result<usize, i32> {
         let mut done = self.past.copy(offset, into);
-        if done == into.len() || !self.go_to(offset + done as u64)? {
+        if done == into.len() || !self.go_to(offset + done as u64) {
             return Ok(done);
         }
         let Source::Stream(reader) = &mut self.source else { return Ok(done) };
@@ -166,15 +186,14 @@ impl<'a> Feed<'a> {
     }
 
     /// Goes to a place of the file; `false`, and nothing is done, where that is behind its end.
-    fn go_to(&mut self, to: u64) -> Result<bool, i32> {
-        let Source::Stream(reader) = &mut self.source else { return Ok(false) };
+    fn go_to(&mut self, to: u64) -> bool {
+        let Source::Stream(reader) = &mut self.source else { return false };
         let position = reader.position();
         if to == position && !self.is_lost {
-            return Ok(true);
+            return true;
         }
-        let metadata = self.file.metadata().map_err(|error| error.raw_os_error().unwrap_or(BROKEN))?;
-        if to >= metadata.len() {
-            return Ok(false);
+        if to >= self.size {
+            return false;
         }
         match to.checked_sub(position) {
             Some(gap) if gap <= reader.buffer() && !self.is_lost => reader.skip(gap),
@@ -184,7 +203,7 @@ impl<'a> Feed<'a> {
             }
         }
         self.is_lost = false;
-        Ok(true)
+        true
     }
 
     /// How it was served.
@@ -269,20 +288,18 @@ mod tests {
         feed.open(0).unwrap();
         assert_eq!(feed.read(0, &mut into, &|| false), Ok(16_384));
         file.set_len(20_000).unwrap();
-        let mut at = 16_384;
-        loop {
-            let count = feed.read(at, &mut into, &|| false).unwrap();
-            // What was ahead of it may be as it was before.
-            assert!(into[..count].iter().zip(at..).all(|(got, at)| *got == byte(at)));
-            at += count as u64;
-            if count == 0 {
-                break;
-            }
-        }
-        assert!((20_000..=16_384 + 24_576 + 16_384).contains(&at), "{at}");
-        file.write_all_at(&[7; 50_000], at).unwrap();
-        assert_eq!(feed.read(at, &mut into, &|| false), Ok(16_384));
+        assert_eq!(feed.read(16_384, &mut into, &|| false), Ok(20_000 - 16_384));
+        assert!(into[..20_000 - 16_384].iter().zip(16_384..).all(|(got, at)| *got == byte(at)));
+        assert_eq!(feed.read(20_000, &mut into, &|| false), Ok(0));
+        // Nothing of what was ahead, or read before, behind the new end is left when there is something else.
+        file.write_all_at(&[7; 50_000], 20_000).unwrap();
+        assert_eq!(feed.read(20_000, &mut into, &|| false), Ok(16_384));
         assert!(into.iter().all(|byte| *byte == 7));
+        file.set_len(25_000).unwrap();
+        assert_eq!(feed.read(24_000, &mut into, &|| false), Ok(1_000));
+        file.write_all_at(&[8; 50_000], 25_000).unwrap();
+        assert_eq!(feed.read(25_000, &mut into, &|| false), Ok(16_384));
+        assert!(into.iter().all(|byte| *byte == 8));
     }
 
     #[test]

@@ -36,6 +36,11 @@ impl Past {
         self.bytes.extend(bytes);
     }
 
+    /// Forgets all of it.
+    pub(crate) fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
     /// What there is from a place on goes to the beginning of a buffer: how many bytes.
     pub(crate) fn copy(&self, from: u64, into: &mut [u8]) -> usize {
         if from < self.begin() || from >= self.end {
