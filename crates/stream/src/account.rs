@@ -24,6 +24,8 @@ pub(crate) struct Account {
     /// What its file is called in errors.
     pub(crate) path: PathBuf,
     pub(crate) contract: Contract,
+    /// The rate that its contract began with: bounds of its disk are of no higher one.
+    began_with: Rate,
     pub(crate) stats: Stats,
     pub(crate) notes: Vec<Batch>,
     pub(crate) under_runs: Vec<UnderRun>,
@@ -70,6 +72,7 @@ impl Account {
             path: path.to_owned(),
             credit: if contract.overlap { credit.of_one(batch) } else { credit },
             contract: *contract,
+            began_with: contract.rate,
             stats: Stats::default(),
             notes: Vec::new(),
             under_runs: Vec::new(),
@@ -164,11 +167,27 @@ impl Account {
         }
     }
 
-    /// What is in the way of a higher level, and the level; `waits`: how long a batch is waited for now.
-    pub(crate) fn level(&self, of_station: &[String], waits: Option<Nanos>) -> (Level, Vec<String>) {
-        let mut all = [of_station, &self.caveats, self.failed.as_slice(), &self.unbounded].concat();
+    /// Why bounds of its disk do not hold, where its rate is higher than they count.
+    pub(crate) fn faster(&self) -> Option<String> {
+        let (rate, began_with) = (self.contract.rate, self.began_with);
+        (rate > began_with).then(|| {
+            let name = self.path.display();
+            format!("{name} has {rate} now and began with {began_with}, which is what the bounds of its disk count")
+        })
+    }
+
+    /// What is in the way of a higher level, and the level; `waits`: how long a batch is waited for now, `faster`: who of its disk has a higher rate than a bound counts.
+    pub(crate) fn level(
+        &self,
+        of_station: &[String],
+        waits: Option<Nanos>,
+        faster: Option<String>,
+    ) -> (Level, Vec<String>) {
+        let faster = faster.filter(|_| self.contract.bound.is_some());
+        let unbounded = [&self.unbounded, faster.as_slice()].concat();
+        let mut all = [of_station, &self.caveats, self.failed.as_slice(), &unbounded].concat();
         let level = match self.contract.bound {
-            _ if all.len() > self.unbounded.len() => Level::Observed,
+            _ if all.len() > unbounded.len() => Level::Observed,
             Some(bound)
                 if all.is_empty()
                     && self.stats.beyond_bound == 0

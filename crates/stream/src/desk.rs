@@ -301,7 +301,8 @@ impl Desk {
     /// How much of a guarantee a stream has now, and what keeps it from a higher one.
     pub(crate) fn level(&mut self, number: usize, of_station: &[String], now: Nanos) -> (Level, Vec<String>) {
         let waits = self.waits(number, now);
-        self.account(number).level(of_station, waits)
+        let faster = self.ways.iter_mut().flatten().find_map(|way| way.account().faster());
+        self.account(number).level(of_station, waits, faster)
     }
 
     /// What a stream either way has.

@@ -379,12 +379,19 @@ mod tests {
         let Want::Since(since) = track.wants(MS(104)) else { panic!("it is wanted") };
         let transfer = track.ask(1, (since, MS(104))).unwrap();
         assert_eq!(track.waits_since(MS(110)), Some(MS(100)));
-        let level = |track: &Track, waits| track.account.level(&[], Some(waits)).0;
+        let level = |track: &Track, waits| track.account.level(&[], Some(waits), track.account.faster()).0;
         assert_eq!((level(&track, MS(10)), level(&track, MS(11))), (Level::Admitted, Level::Scheduled));
         track.complete(1, transfer.pages, Ok(batch as usize), MS(108));
         assert_eq!(track.account.stats.worst_batch, MS(8));
         // The next one was waiting for that one until then.
         assert_eq!(track.waits_since(MS(109)), Some(MS(108)));
+        // A bound is of the rate that it was admitted with, or a lower one.
+        for (rate, is) in
+            [(500_000, Level::Admitted), (1_000_001, Level::Scheduled), (1_000_000, Level::Admitted)]
+        {
+            track.change_rate(Rate(rate), MS(109));
+            assert_eq!(level(&track, MS(1)), is, "{rate}");
+        }
         track.is_paused = true;
         assert_eq!(track.waits_since(MS(200)), None);
     }
