@@ -25,7 +25,7 @@ fn words(arguments: &[&str]) -> String {
 
 /// Whether the disk's time is told apart, and whether some of it is not.
 fn told(words: &str) -> (bool, bool) {
-    let (_, causes) = words.split_once(" under-runs, at most ").unwrap_or_else(|| panic!("{words}"));
+    let (_, causes) = words.split_once(" waited up to ").unwrap_or_else(|| panic!("{words}"));
     let causes: Vec<&str> =
         causes.split(", ").filter_map(|one| one.split_once(" for ")).map(|(_, name)| name).collect();
     let has = |name: &str| causes.contains(&name);

@@ -209,7 +209,9 @@ impl Waits {
         };
         let causes: Vec<String> = Cause::ALL.iter().filter_map(longest).collect();
         let s = if count == 1 { "" } else { "s" };
-        (count > 0).then(|| format!("{count} under-run{s}, at most {}", causes.join(", ")))
+        (count > 0).then(|| {
+            format!("{count} under-run{s}; in all of its own one thread waited up to {}", causes.join(", "))
+        })
     }
 }
 
@@ -296,9 +298,10 @@ mod tests {
         waits.add_call(Cause::Metadata, MS(5), MS(5));
         assert_eq!(Waits::in_words(&[waits]), None);
         waits.add_call(Cause::Metadata, MS(5), MS(7));
-        let words = "1 under-run, at most 2.000 ms for metadata of the file system";
+        let words =
+            "1 under-run; in all of its own one thread waited up to 2.000 ms for metadata of the file system";
         assert_eq!(Waits::in_words(&[waits]).as_deref(), Some(words));
-        assert!(Waits::in_words(&[waits, waits]).is_some_and(|words| words.starts_with("2 under-runs, at")));
+        assert!(Waits::in_words(&[waits, waits]).is_some_and(|words| words.starts_with("2 under-runs; in")));
         for (number, cause) in Cause::ALL.iter().enumerate() {
             assert_eq!(*cause as usize, number);
             assert!(Cause::ALL.iter().all(|other| other == cause || other.key() != cause.key()));
