@@ -1,7 +1,7 @@
 //! [`SCHEDULERS`]: every scheduler there is, a row for each.
 //!
 //! A row says all that is to be known of a scheduler: its word, whose threads it takes, what its kernels can be told, and by which function
-//! the simulator makes it, in a file of its own. A crate takes the columns that it needs ([`schedulers!`](crate::schedulers)): this
+//! the simulator makes it, in a file of its own. A crate takes the columns that it needs ([`schedulers!`](macro@crate::schedulers)): this
 //! one what workloads and platforms may say, the simulator the functions, which are its own.
 
 use crate::topology::Topology;

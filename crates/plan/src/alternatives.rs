@@ -3,7 +3,7 @@
 //! One thing is changed at a time, as little as it takes: the limit later, the fraction, share or rate lower, the releases
 //! farther apart, the activity's own work or that of another one less, more CPUs. "Feasible" means that the changed workload is
 //! planned with this promise kept and nothing refused that was not refused before. The search looks at rough grids, which ask
-//! for a little more than is needed; what it finds is planned in full before it is offered. Streams ([`streams`]) are planned in full at once.
+//! for a little more than is needed; what it finds is planned in full before it is offered. Streams ([`StreamChange`]) are planned in full at once.
 
 mod streams;
 

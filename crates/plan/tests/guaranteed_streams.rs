@@ -76,7 +76,7 @@ fn a_plan_is_applied_proven_and_kept() {
     short.streams[0].bound = Some(MS(5));
     let record = run(&SimWorld::new(Platform::linux_6_18(2)), &short);
     let verdict = &judge(record.activity("movie").unwrap())[0];
-    assert!(verdict.is_withheld && verdict.because.contains("later than admitted"), "{}", verdict.because);
+    assert!(verdict.is_withheld && verdict.because.contains("later than the bound"), "{}", verdict.because);
 }
 
 /// A file that says anything else than its admission made again is refused with what differs; so is one whose reason was taken away.

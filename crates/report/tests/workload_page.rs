@@ -194,6 +194,9 @@ fn every_example_reads() {
             if let ("disk", "io-priority" | "group") = (kind, key) {
                 lines.push("on = \"d\"".to_owned());
             }
+            if let ("stream", "jitter" | "overlap" | "bound") = (kind, key) {
+                lines.push("batch = \"128KiB\"".to_owned());
+            }
             if let ("group", "quota-period" | "burst") = (kind, key) {
                 lines.push("quota = \"20ms\"".to_owned());
             }

@@ -244,7 +244,9 @@ fn longest_waits_are_compared_on_every_kernel_of_the_lab() {
         let of_threads = document["figures"].as_array().unwrap().iter();
         let spreads = of_threads.filter(|row| row["kernel"] == kernel && row["figure"] == "spread");
         let equal = spreads.filter(|row| row["scenario"].as_str().unwrap().contains("equal spinners"));
-        assert_eq!(equal.count(), 3, "{kernel}");
+        // On one, two and four CPUs; nine spinners on eight were run on one kernel.
+        let on_eight = usize::from(kernel == "lab:6.12-cloud");
+        assert_eq!(equal.count(), 3 + on_eight, "{kernel}");
     }
 }
 
