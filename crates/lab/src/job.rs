@@ -112,7 +112,7 @@ impl Run {
         }
     }
 
-    /// The workload.
+    /// Reads the workload, and marks the streams whose bound a plan admitted.
     ///
     /// # Errors
     /// What of it cannot be read.

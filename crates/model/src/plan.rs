@@ -315,8 +315,9 @@ impl Plan {
         for stream in reserved.streams.iter_mut().filter(is_unplanned) {
             if self.disks.iter().any(|planned| stream.disk.as_ref() == Some(&planned.disk)) {
                 stream.lower();
+            } else {
+                stream.leave_batches_out();
             }
-            stream.leave_batches_out();
         }
         for planned in &self.disks {
             reserved.disks.iter_mut().filter(|d| d.name == planned.disk).for_each(|disk| planned.set(disk));

@@ -6,7 +6,7 @@
 
 use crate::topology::Topology;
 
-/// A scheduler.
+/// What workloads, platforms and reports have to know of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct SchedulerRow {
     /// As platforms name it.

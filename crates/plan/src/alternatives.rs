@@ -172,6 +172,15 @@ fn step_of(time: Nanos) -> Nanos {
     if time < STEP * 100 { Nanos::MICROSECOND } else { STEP }
 }
 
+/// The smallest that is feasible above one that is not, to a two-hundredth of it.
+fn halved(mut low: i64, mut high: i64, feasible: impl Fn(i64) -> bool) -> i64 {
+    while high - low > 1.max(high / 200) {
+        let middle = low + (high - low) / 2;
+        if feasible(middle) { high = middle } else { low = middle }
+    }
+    high
+}
+
 /// Plans a workload once: with rough grids, or in full.
 pub(crate) type Planner<'a> = dyn Fn(&Workload, &PlanOptions, bool) -> Plan + 'a;
 
@@ -264,12 +273,7 @@ impl Search<'_> {
                 step *= 2;
             }
         }
-        let mut high = high_found?;
-        while high - low > 1.max(high / 200) {
-            let middle = low + (high - low) / 2;
-            if feasible(middle) { high = middle } else { low = middle }
-        }
-        Some(of(high))
+        Some(of(halved(low, high_found?, feasible)))
     }
 
     fn later(&self, promise: &Promise) -> Option<Alternative> {

@@ -80,7 +80,7 @@ impl Stream {
         short_ratio(if phase == Phase::Start { full } else { later() }, self.batch)
     }
 
-    /// Bytes that its rate is in so many nanoseconds.
+    /// Bytes at its rate in a span of nanoseconds.
     fn bytes_in(&self, span: u128) -> u128 {
         short_ratio(self.rate * span, SECOND)
     }

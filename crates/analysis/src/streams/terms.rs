@@ -66,7 +66,7 @@ impl Beside {
 pub struct Unbounded {
     pub stream: Option<String>,
     pub why: String,
-    /// Whether other numbers may mend it.
+    /// Whether another size, rate or count may have a bound.
     pub infeasible: bool,
 }
 

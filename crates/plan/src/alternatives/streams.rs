@@ -10,7 +10,7 @@ use surety_model::reservation::DiskReservation;
 use surety_model::workload::{Load, Stream};
 use surety_units::{Bytes, Nanos, Rate};
 
-use super::{Alternative, Search};
+use super::{Alternative, Search, halved};
 use crate::streams::best_effort::{promised, rate_of};
 
 /// Parts of a rate that are told apart.
@@ -204,18 +204,14 @@ impl Search<'_> {
         let (mut low, most) = (limit.div_floor(RESPONSES).max(1), LONGEST.div_floor(RESPONSES));
         let ladder = std::iter::successors(Some(low), |step| step.checked_mul(4)).skip(1);
         let mut rungs = ladder.take_while(|step| *step <= most);
-        let mut high = loop {
+        let high = loop {
             let rung = rungs.next().filter(|_| !self.has_ended())?;
             if holds(rung) {
                 break rung;
             }
             low = rung;
         };
-        while high - low > 1.max(high / 200) {
-            let middle = low + (high - low) / 2;
-            if holds(middle) { high = middle } else { low = middle }
-        }
-        self.with_values(stream, of(high))
+        self.with_values(stream, of(halved(low, high, holds)))
     }
 
     /// The most that best effort may keep; where nothing uses the disk at best effort, nothing is said of it.

@@ -151,10 +151,9 @@ impl Question<'_> {
                 let because = format!("disk {}: {why}; without a bound it is at most {level}", disk.name);
                 let refused = Refused { infeasible: why.infeasible, ..Refused::plainly(because) };
                 // Without the one that has no bound there may be one for the others.
-                let is_that = |s: &&&Stream| why.stream.as_ref() == Some(&s.name);
-                let that = self.here.iter().find(is_that).map(|s| vec![*s]);
-                let all = that.unwrap_or_else(|| self.here.clone());
-                answer.refused = all.iter().map(|s| (s.name.clone(), refused.clone())).collect();
+                let that = why.stream.as_deref().filter(|name| self.names.contains(name));
+                let without = self.here.iter().filter(|s| that.is_none_or(|name| name == s.name));
+                answer.refused = without.map(|s| (s.name.clone(), refused.clone())).collect();
                 return answer;
             }
         };
